@@ -1,0 +1,51 @@
+"""Linear classifiers as pure JAX functions.
+
+`params, info = module.fit(x, y, ...)` trains, `jaxlin.predict(params, x)` classifies, and
+`info.status` says, as data, whether the fit succeeded. Every function of arrays works inside
+`jit`, `vmap` and `grad`.
+"""
+
+from jaxlin import (
+    labels,
+    linear,
+    losses,
+    types,
+)
+from jaxlin._dispatch import log_probabilities, predict, probabilities, scores
+from jaxlin.types import (
+    FitError,
+    Gaussian,
+    Hyperplane,
+    Info,
+    Linear,
+    Pairwise,
+    Quadratic,
+    Status,
+    TiedGaussian,
+    describe,
+    raise_if_failed,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "FitError",
+    "Gaussian",
+    "Hyperplane",
+    "Info",
+    "Linear",
+    "Pairwise",
+    "Quadratic",
+    "Status",
+    "TiedGaussian",
+    "describe",
+    "labels",
+    "linear",
+    "log_probabilities",
+    "losses",
+    "predict",
+    "probabilities",
+    "raise_if_failed",
+    "scores",
+    "types",
+]

@@ -1,0 +1,311 @@
+"""What every fit asks of its arguments, and what it says when they are wrong.
+
+Shapes, dtypes and static values are checked here in Python, at trace time, and raise. Values
+are checked inside the compiled fit, which returns `Status.INVALID_DATA`; only when that status is
+concrete does `raise_if_invalid` look at the data again, on the host, to say what is wrong with it.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxlin.types import Info, Status
+
+
+class Table(NamedTuple):
+    """The arguments that every fit shares, of checked shapes and dtypes.
+
+    x: `(n, d)` float, half precision left as it is in memory
+    y: `(n,)` integers, or soft labels in the working dtype
+    sample_weight: `(n,)` in the working dtype, or None for all ones
+    feature_mask: `(d,)` bool, or None for all True
+    """
+
+    x: jax.Array
+    y: jax.Array
+    sample_weight: jax.Array | None
+    feature_mask: jax.Array | None
+
+
+def table(
+    x: Any,
+    y: Any,
+    *,
+    sample_weight: Any = None,
+    feature_mask: Any = None,
+    soft: bool = False,
+    num_classes: int | None = None,
+) -> Table:
+    """Check the shared arguments; `soft` admits float labels, `num_classes` their `(n, k)` form."""
+    x = matrix(x)
+    n, d = x.shape
+    dtype = working_dtype(x)
+    return Table(
+        x=x,
+        y=_labels(y, n, dtype, soft=soft, num_classes=num_classes),
+        sample_weight=optional(sample_weight, (n,), dtype, "sample_weight"),
+        feature_mask=_feature_mask(feature_mask, d),
+    )
+
+
+def matrix(x: Any, name: str = "x") -> jax.Array:
+    """`x` as a float array `(n, d)`; integers and booleans take the default float dtype."""
+    x = real(x, name)
+    if x.ndim != 2:
+        raise ValueError(f"{name}: expected shape (n, d), got {x.shape}")
+    if x.shape[0] == 0:
+        raise ValueError(f"{name}: expected at least one row, got shape {x.shape}")
+    return x
+
+
+def real(x: Any, name: str) -> jax.Array:
+    """`x` as a float array of any shape."""
+    x = _array(x, name)
+    if jnp.issubdtype(x.dtype, jnp.floating):
+        return x
+    if jnp.issubdtype(x.dtype, jnp.integer) or x.dtype == jnp.bool_:
+        return x.astype(jnp.result_type(float))
+    raise TypeError(f"{name}: expected real numbers, got dtype {x.dtype}")
+
+
+def working_dtype(x: jax.Array) -> jnp.dtype:
+    """The float dtype of `x`, widened to float32 for half precision."""
+    return jnp.promote_types(x.dtype, jnp.float32)
+
+
+def optional(value: Any, shape: tuple[int, ...], dtype: Any, name: str) -> jax.Array | None:
+    """None, or `value` in `dtype` with exactly this shape."""
+    return None if value is None else shaped(value, shape, dtype, name)
+
+
+def shaped(value: Any, shape: tuple[int, ...], dtype: Any, name: str) -> jax.Array:
+    """`value` in `dtype` with exactly this shape."""
+    array = real(value, name)
+    if array.shape != shape:
+        raise ValueError(f"{name}: expected shape {shape}, got {array.shape}")
+    return array.astype(dtype)
+
+
+def scalar(value: Any, dtype: Any, name: str) -> jax.Array:
+    """`value` as a strongly typed scalar, so that 1, 1.0 and an array share one compile."""
+    if isinstance(value, int | float):
+        return np.asarray(value, dtype)  # type: ignore[return-value] # cheaper than a device array
+    return shaped(value, (), dtype, name)
+
+
+def count(value: Any, name: str) -> jax.Array:
+    """`value` as an int32 scalar: a traced number of steps or epochs."""
+    array = _array(value, name)
+    if not jnp.issubdtype(array.dtype, jnp.integer):
+        raise TypeError(f"{name}: expected an integer, got dtype {array.dtype}")
+    if array.shape != ():
+        raise ValueError(f"{name}: expected shape (), got {array.shape}")
+    return jnp.minimum(array, np.iinfo(np.int32).max).astype(jnp.int32)
+
+
+def penalty(l2: Any, d: int, dtype: Any) -> jax.Array:
+    """`l2` as one penalty per feature, `(d,)`."""
+    l2 = real(l2, "l2")
+    if l2.shape not in ((), (d,)):
+        raise ValueError(
+            f"l2: expected a scalar or one penalty per feature, shape ({d},), got {l2.shape}; "
+            "for a sweep over penalties use jax.vmap or resample.regularization_path"
+        )
+    return jnp.broadcast_to(l2.astype(dtype), (d,))
+
+
+def tolerance(tol: Any, dtype: Any) -> jax.Array:
+    """`tol`, or by default the 2/3 power of the dtype's epsilon: 4e-11, or 2e-5 in float32."""
+    return scalar(float(jnp.finfo(dtype).eps) ** (2 / 3) if tol is None else tol, dtype, "tol")
+
+
+def static(value: Any, kinds: type | tuple[type, ...], name: str) -> Any:
+    """`value`, which must be known when the function is traced."""
+    if isinstance(value, jax.core.Tracer):
+        raise TypeError(
+            f"{name}: expected a static value, got a traced one; under jax.jit pass "
+            f'static_argnames="{name}" or bind it first with functools.partial'
+        )
+    if not isinstance(value, kinds):
+        names = " or ".join(k.__name__ for k in (kinds if isinstance(kinds, tuple) else (kinds,)))
+        raise TypeError(f"{name}: expected {names}, got {type(value).__name__}")
+    return value
+
+
+def number_of_classes(num_classes: Any, y: Any, sample_weight: Any = None) -> int:
+    """The static k: as given, or eagerly 1 + the largest label among rows of positive weight."""
+    if num_classes is not None:
+        if isinstance(num_classes, np.integer):
+            num_classes = int(num_classes)
+        k = static(num_classes, int, "num_classes")
+        if k < 1 or isinstance(k, bool):
+            raise ValueError(f"num_classes: expected a positive integer, got {num_classes}")
+        return k
+    if np.ndim(y) == 2:
+        return int(np.shape(y)[1])
+    if isinstance(y, jax.core.Tracer) or isinstance(sample_weight, jax.core.Tracer):
+        raise TypeError(
+            "num_classes: expected a static integer under a transformation, got None; "
+            'pass num_classes=k (under jax.jit(fit) with static_argnames="num_classes")'
+        )
+    labels = _array(y, "y")
+    _refuse_inexact(labels)
+    host = np.asarray(labels)
+    if sample_weight is not None:
+        host = host[np.asarray(sample_weight) > 0]
+    k = 1 + int(host.max(initial=0))
+    if k > max(len(labels), 2):
+        raise ValueError(
+            f"num_classes: the largest label is {k - 1} among {len(labels)} rows; "
+            "number the classes 0..k-1 (labels.encode does), or pass num_classes"
+        )
+    return max(k, 2)
+
+
+def _labels(y: Any, n: int, dtype: Any, *, soft: bool, num_classes: int | None) -> jax.Array:
+    y = _narrowed(_array(y, "y"))
+    if jnp.issubdtype(y.dtype, jnp.floating):
+        if not soft:
+            _refuse_inexact(y)
+        shape = (n,) if num_classes is None else (n, num_classes)
+        if y.shape != shape:
+            raise ValueError(f"y: expected soft labels of shape {shape}, got {y.shape}")
+        return y.astype(dtype)
+    _refuse_inexact(y)
+    if y.shape != (n,):
+        raise ValueError(f"y: expected shape ({n},), one class index per row of x, got {y.shape}")
+    return y.astype(jnp.int32) if y.dtype == jnp.bool_ else y
+
+
+def _refuse_inexact(y: jax.Array) -> None:
+    if not (jnp.issubdtype(y.dtype, jnp.integer) or y.dtype == jnp.bool_):
+        raise TypeError(
+            f"y: expected integer or bool class indices, got dtype {y.dtype}; "
+            "labels.encode numbers any values"
+        )
+
+
+def _feature_mask(mask: Any, d: int) -> jax.Array | None:
+    if mask is None:
+        return None
+    mask = _array(mask, "feature_mask")
+    if mask.dtype != jnp.bool_:
+        raise TypeError(f"feature_mask: expected bool, got dtype {mask.dtype}")
+    if mask.shape != (d,):
+        raise ValueError(f"feature_mask: expected shape ({d},), got {mask.shape}")
+    return mask
+
+
+def _array(value: Any, name: str) -> jax.Array:
+    if isinstance(value, list | tuple) and any(
+        isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(value)
+    ):
+        value = jnp.asarray(value)
+    if not isinstance(value, jax.Array):
+        value = np.asarray(value)
+        if value.dtype.kind not in "biufV":  # V: the half precisions that numpy has no letter for
+            raise TypeError(f"{name}: expected numbers, got dtype {value.dtype}")
+        # Without 64-bit integers jnp.asarray would wrap, and a wrapped label looks valid.
+        if value.dtype.kind in "iu" and value.dtype.itemsize == 8:
+            limits = np.iinfo(jax.dtypes.canonicalize_dtype(value.dtype))
+            value = np.clip(value, limits.min, limits.max)
+    return jnp.asarray(value)
+
+
+def _narrowed(y: jax.Array) -> jax.Array:
+    """Half-precision soft labels are widened; everything else stays."""
+    if jnp.issubdtype(y.dtype, jnp.floating):
+        return y.astype(jnp.promote_types(y.dtype, jnp.float32))
+    return y
+
+
+def raise_if_invalid(
+    info: Info, data: Table, *, num_classes: int | None = 2, **nonnegative: Any
+) -> None:
+    """Raise a ValueError that says what is wrong, if the status is concrete and INVALID_DATA.
+
+    Args:
+      info: what the compiled fit returned.
+      data: what it was given.
+      num_classes: the classes that integer labels may name; None for regression targets.
+      **nonnegative: hyperparameters that must be finite and not negative, or None.
+    """
+    status = info.status
+    if isinstance(status, jax.core.Tracer) or not status.is_fully_addressable:
+        return
+    if not np.any(np.asarray(status) == Status.INVALID_DATA):
+        return
+    problems = [*_row_problems(data, num_classes), *_hyperparameter_problems(nonnegative)]
+    raise ValueError("; ".join(problems) or "the data are not valid")
+
+
+def safe_range(dtype: Any) -> float:
+    """The largest magnitude whose square, summed, stays finite: 2^60 in float32, 2^508."""
+    return 2.0 ** (jnp.finfo(dtype).maxexp // 2 - 4)
+
+
+def _row_problems(data: Table, num_classes: int | None) -> list[str]:
+    dtype = working_dtype(data.x)
+    n, _ = data.x.shape
+    weight = np.ones(n) if data.sample_weight is None else np.asarray(data.sample_weight)
+    present = weight != 0
+    x = np.asarray(data.x.astype(dtype))
+    if data.feature_mask is not None:
+        x = np.where(np.asarray(data.feature_mask)[None, :], x, 0)
+    limit = safe_range(dtype)
+    y = np.asarray(data.y)
+    problems = [
+        _offences(
+            "sample_weight", weight, ~(weight >= 0) | np.isinf(weight), "negative or infinite"
+        ),
+        _offences(
+            "x",
+            x,
+            ~(np.abs(x) <= limit) & present[:, None],
+            f"not finite, or beyond {limit:.1e} in {np.dtype(dtype).name},",
+        ),
+    ]
+    if y.dtype.kind == "f":
+        live = present.reshape((n,) + (1,) * (y.ndim - 1))
+        outside = ~((y >= 0) & (y <= 1)) if num_classes is not None else ~np.isfinite(y)
+        problems.append(_offences("y", y, outside & live, "not a probability in [0, 1]"))
+        if y.ndim == 2:
+            total = y.sum(1)
+            problems.append(
+                _offences(
+                    "y", total, ~(np.abs(total - 1) <= 1e-3) & present, "row sums other than 1"
+                )
+            )
+    elif num_classes is not None:
+        outside = ((y < 0) | (y >= num_classes)) & present
+        problems.append(
+            _offences("y", y, outside, f"outside 0..{num_classes - 1} (see labels.encode)")
+        )
+    if not np.sum(np.where(weight > 0, weight, 0)) > 0:
+        problems.append("sample_weight: no row has positive weight")
+    return [problem for problem in problems if problem]
+
+
+def _hyperparameter_problems(values: dict[str, Any]) -> list[str]:
+    problems = []
+    for name, value in values.items():
+        if value is not None:
+            array = np.atleast_1d(np.asarray(value, dtype=float))
+            bad = ~(array >= 0) | np.isinf(array)
+            problems.append(_offences(name, array, bad, "negative, NaN or infinite"))
+    return [problem for problem in problems if problem]
+
+
+def _offences(name: str, array: np.ndarray, bad: np.ndarray, what: str) -> str:
+    where = np.argwhere(bad)
+    if not len(where):
+        return ""
+    first = tuple(int(i) for i in where[0])
+    place = first[0] if len(first) == 1 else first
+    total = math.prod(array.shape)
+    return (
+        f"{name}: {len(where)} of {total} entries are {what}, the first at {place}: {array[first]}"
+    )

@@ -1,0 +1,69 @@
+"""Small dense linear algebra: products at full precision, scaling, and the Newton system."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+HIGHEST = jax.lax.Precision.HIGHEST
+
+
+def dot(a: jax.Array, b: jax.Array) -> jax.Array:
+    """`a @ b` at full precision: float32 products otherwise run in TF32 on some accelerators."""
+    return jnp.matmul(a, b, precision=HIGHEST)
+
+
+def power_of_two(a: jax.Array) -> jax.Array:
+    """The power of two just above |a|, and 1 where a is 0: scaling by it is exact to undo."""
+    _, exponent = jnp.frexp(jnp.where(a == 0, 0.5, a))
+    return jnp.ldexp(jnp.ones_like(a), exponent)
+
+
+class Factor(NamedTuple):
+    """Cholesky of a symmetric matrix A with unit diagonal: diag(scale) A diag(scale) = L L'.
+
+    lower: `(p, p)` L
+    scale: `(p,)`
+    pivot: `()`, the least squared pivot, at most 1; about the reciprocal condition, or NaN
+    """
+
+    lower: jax.Array
+    scale: jax.Array
+    pivot: jax.Array
+
+
+def factor(a: jax.Array, ridge: float | jax.Array = 0.0) -> Factor:
+    """Factor a symmetric `(p, p)` matrix, `ridge` added to its unit diagonal."""
+    p = a.shape[0]
+    diagonal = jnp.diagonal(a)
+    scale = jax.lax.rsqrt(jnp.where(diagonal > 0, diagonal, 1))
+    scaled = a * scale[:, None] * scale[None, :]
+    lower = jnp.linalg.cholesky(scaled + ridge * jnp.eye(p, dtype=a.dtype))
+    return Factor(lower, scale, jnp.min(jnp.diagonal(lower), initial=jnp.inf) ** 2)
+
+
+def half_solve(f: Factor, b: jax.Array) -> jax.Array:
+    """L^-1 diag(scale) b, whose squared norm is b' A^-1 b; for `b: (p,)` or `(p, m)`."""
+    scale = f.scale.reshape(f.scale.shape + (1,) * (b.ndim - 1))
+    return jax.scipy.linalg.solve_triangular(f.lower, scale * b, lower=True)
+
+
+def solve(f: Factor, b: jax.Array) -> jax.Array:
+    """A^-1 b for `b: (p,)` or `(p, m)`."""
+    scale = f.scale.reshape(f.scale.shape + (1,) * (b.ndim - 1))
+    half = half_solve(f, b)
+    return scale * jax.scipy.linalg.solve_triangular(f.lower, half, lower=True, trans=1)
+
+
+def when(needed: jax.Array, f: Callable[[Any], Any], otherwise: Any) -> Any:
+    """`f(otherwise)` where `needed`, else `otherwise`; under vmap f runs only if a lane needs it.
+
+    `lax.cond` under vmap becomes a select and always pays for both branches; a while loop of at
+    most one turn does not.
+    """
+
+    def body(carry):
+        return jnp.zeros_like(carry[0]), f(carry[1])
+
+    return jax.lax.while_loop(lambda carry: carry[0], body, (needed, otherwise))[1]

@@ -1,0 +1,176 @@
+"""The one fold over rows: every gradient, Hessian and moment of the package goes through it.
+
+Rows travel as `Rows`, whose weights sum to one. What may not be felt is removed here, once: rows
+that hold NaN, Inf or values beyond the dtype's safe range become zeros inside each block (never
+in a copy of x), and rows without weight contribute nothing. Blocks keep the temporaries of a pass
+in cache. Shapes: `n` rows, `d` features, `k` classes.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxlin._checks import Table, safe_range, working_dtype
+
+# A block of x of about this many entries leaves room in a core's cache for what is made of it.
+BLOCK_ENTRIES = 50_000
+MIN_BLOCK_ROWS = 256
+
+
+class Rows(NamedTuple):
+    """Data ready to be folded over.
+
+    x: `(n, d)` as it is in memory
+    y: `(n,)` int32 in 0..k-1, or soft labels; 0 where weight is 0
+    weight: `(n,)`, nonnegative, sum 1 (or 0 throughout for invalid data)
+    offset: `(n,)`, `(n, k)` or None; 0 where weight is 0
+    ok: `(n,)`, whether the row of x is finite and within the safe range
+    feature_mask: `(d,)` or None
+    """
+
+    x: jax.Array
+    y: jax.Array
+    weight: jax.Array
+    offset: jax.Array | None
+    ok: jax.Array
+    feature_mask: jax.Array | None
+
+
+def prepare(
+    data: Table, *, num_classes: int | None, offset: jax.Array | None = None
+) -> tuple[Rows, jax.Array, jax.Array]:
+    """Normalise the weights, find what may not be felt, and judge the data.
+
+    Args:
+      data: checked arguments.
+      num_classes: k, or None for regression targets.
+      offset: `(n,)` or `(n, k)`, finite wherever there is weight.
+
+    Returns:
+      `(rows, total, valid)`: the rows, the sum of the weights, and whether the data are usable;
+      if they are not, all weights are 0, so that a lane of them does no harm and little work.
+    """
+    n, _ = data.x.shape
+    dtype = working_dtype(data.x)
+    given = jnp.ones(n, dtype) if data.sample_weight is None else data.sample_weight
+    ok = _usable(data.x, data.feature_mask)
+    present = given != 0
+    fine = jnp.where(present, ok & _label_fits(data.y, num_classes), True)
+    fine &= jnp.isfinite(given) & (given >= 0)
+    if offset is not None:
+        finite = jnp.isfinite(offset)
+        fine &= ~present | (finite if offset.ndim == 1 else finite.all(1))
+    # Divided by the largest first, so that the sum cannot overflow.
+    largest = jnp.max(given)
+    total = jnp.sum(given / jnp.where(largest > 0, largest, 1))
+    valid = jnp.all(fine) & (largest > 0) & jnp.isfinite(total)
+    weight = jnp.where(valid, given / jnp.where(largest > 0, largest, 1) / total, 0)
+    y = data.y if jnp.issubdtype(data.y.dtype, jnp.floating) else _codes(data.y, num_classes)
+    rows = Rows(
+        x=data.x,
+        y=where_rows(present & valid, y),
+        weight=weight,
+        offset=None if offset is None else where_rows(present & valid, offset),
+        ok=ok,
+        feature_mask=data.feature_mask,
+    )
+    return rows, total * largest, valid
+
+
+def fold(f: Callable[[Rows], tuple[Any, Any]], rows: Rows) -> tuple[Any, Any]:
+    """Fold `f` over blocks of rows.
+
+    Args:
+      f: maps a block, whose x is clean and in the working dtype, to `(sums, maxima)`, two pytrees
+        of arrays (either may be `()`) in which a row of weight 0 must not be felt.
+      rows: the whole.
+
+    Returns:
+      `(sums, maxima)` over all rows.
+    """
+    n, d = rows.x.shape
+    size = max(MIN_BLOCK_ROWS, BLOCK_ENTRIES // max(d, 1))
+    if n < 2 * size:
+        return f(_clean(rows))
+    zeros, lows = jax.eval_shape(lambda r: f(_clean(r)), _take(rows, 0, size))
+    init = (
+        jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), zeros),
+        jax.tree.map(lambda a: jnp.full(a.shape, -jnp.inf, a.dtype), lows),
+    )
+
+    def step(carry, i):
+        # The last block overlaps the one before; the rows seen already lose their weight.
+        start = jnp.minimum(i * size, n - size)
+        block = _take(rows, start, size)
+        unseen = start + jnp.arange(size) >= i * size
+        block = block._replace(weight=jnp.where(unseen, block.weight, 0))
+        sums, maxima = f(_clean(block))
+        return (
+            jax.tree.map(jnp.add, carry[0], sums),
+            jax.tree.map(jnp.maximum, carry[1], maxima),
+        ), None
+
+    return jax.lax.scan(step, init, jnp.arange(-(-n // size)))[0]
+
+
+def map_rows(f: Callable[[jax.Array], jax.Array], rows: Rows) -> jax.Array:
+    """`f` of each clean block `(rows, d)`, concatenated to a leading axis of n."""
+    n, d = rows.x.shape
+    size = max(MIN_BLOCK_ROWS, BLOCK_ENTRIES // max(d, 1))
+    if n < 2 * size:
+        return f(_clean(rows).x)
+    out = jax.eval_shape(lambda r: f(_clean(r).x), _take(rows, 0, size))
+
+    def step(i, whole):
+        start = jnp.minimum(i * size, n - size)
+        part = f(_clean(_take(rows, start, size)).x)
+        return jax.lax.dynamic_update_slice_in_dim(whole, part, start, 0)
+
+    whole = jnp.zeros((n, *out.shape[1:]), out.dtype)
+    return jax.lax.fori_loop(0, -(-n // size), step, whole)
+
+
+def _take(rows: Rows, start: Any, size: int) -> Rows:
+    mask = rows.feature_mask
+    part = jax.tree.map(
+        lambda a: jax.lax.dynamic_slice_in_dim(a, start, size), rows._replace(feature_mask=None)
+    )
+    return part._replace(feature_mask=mask)
+
+
+def _clean(block: Rows) -> Rows:
+    keep = block.ok[:, None]
+    if block.feature_mask is not None:
+        keep = keep & block.feature_mask[None, :]
+    x = block.x.astype(working_dtype(block.x))
+    return block._replace(x=jnp.where(keep, x, 0))
+
+
+def _usable(x: jax.Array, feature_mask: jax.Array | None) -> jax.Array:
+    dtype = working_dtype(x)
+    fine = jnp.abs(x.astype(dtype)) <= safe_range(dtype)  # False for NaN
+    if feature_mask is not None:
+        fine |= ~feature_mask[None, :]
+    return jnp.all(fine, axis=1)
+
+
+def _label_fits(y: jax.Array, num_classes: int | None) -> jax.Array:
+    if not jnp.issubdtype(y.dtype, jnp.floating):
+        return (y >= 0) & (y < num_classes)
+    if num_classes is None:
+        return jnp.isfinite(y)
+    inside = (y >= 0) & (y <= 1)
+    return inside if y.ndim == 1 else jnp.all(inside, 1) & (jnp.abs(jnp.sum(y, 1) - 1) <= 1e-3)
+
+
+def _codes(y: jax.Array, num_classes: int | None) -> jax.Array:
+    # Clipped in y's own dtype: a cast to int32 first could wrap a large label into the range.
+    top = min((num_classes or 1) - 1, jnp.iinfo(y.dtype).max)
+    return jnp.clip(y, 0, top).astype(jnp.int32)
+
+
+def where_rows(keep: jax.Array, a: jax.Array) -> jax.Array:
+    """`a` in the rows to `keep: (n,)`, 0 in the others."""
+    return jnp.where(keep.reshape(keep.shape + (1,) * (a.ndim - 1)), a, 0)

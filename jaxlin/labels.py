@@ -1,0 +1,70 @@
+"""Class labels of any kind to the indices 0..k-1 that every fit takes, and back. Host side.
+
+Labels are data, so their values cannot be looked up under `jit`: encode once, before.
+Shapes: `n` examples, `k` classes.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+def encode(raw: Any) -> tuple[jax.Array, np.ndarray]:
+    """Number the distinct values of `raw` in sorted order.
+
+    Args:
+      raw: `(n,)` strings, -1/+1, booleans or any values that sort.
+
+    Returns:
+      `(y, classes)`: int32 indices `(n,)`, and the values `(k,)` that they stand for.
+
+    Raises:
+      ValueError: `raw` is not one-dimensional or holds missing values (NaN, None).
+
+    Example:
+      >>> from jaxlin import labels
+      >>> y, classes = labels.encode(["cat", "dog", "cat"])
+      >>> y.tolist(), classes.tolist()
+      ([0, 1, 0], ['cat', 'dog'])
+    """
+    values = np.asarray(raw)
+    if values.ndim != 1:
+        raise ValueError(f"raw: expected shape (n,), got {values.shape}")
+    missing = [i for i, value in enumerate(values.tolist()) if value is None or value != value]
+    if missing:
+        raise ValueError(
+            f"raw: {len(missing)} of {len(values)} labels are missing, the first at {missing[0]}"
+        )
+    classes, y = np.unique(values, return_inverse=True)
+    return jnp.asarray(y.reshape(-1), jnp.int32), classes
+
+
+def decode(y: Any, classes: Any) -> np.ndarray:
+    """The values that the class indices `y` stand for.
+
+    Args:
+      y: class indices of any shape, as `predict` returns them.
+      classes: `(k,)`, as `encode` returned them.
+
+    Returns:
+      An array of y's shape and the dtype of `classes`.
+
+    Raises:
+      ValueError: an index lies outside 0..k-1.
+
+    Example:
+      >>> from jaxlin import labels
+      >>> labels.decode([1, 0], ["cat", "dog"]).tolist()
+      ['dog', 'cat']
+    """
+    indices, values = np.asarray(y), np.asarray(classes)
+    outside = np.argwhere((indices < 0) | (indices >= len(values)))
+    if len(outside):
+        first = tuple(int(i) for i in outside[0])
+        raise ValueError(
+            f"y: {len(outside)} indices lie outside 0..{len(values) - 1}, "
+            f"the first at {first}: {indices[first]}"
+        )
+    return values[indices]

@@ -1,0 +1,429 @@
+"""Losses of one example as functions of its scores, and the objective that every fit minimises.
+
+Each loss is `f(scores, y)`, elementwise over leading axes. Binary losses take scores `(...,)` and
+`y: (...,)` in {0, 1}, a score being the signed, unnormalised distance to the plane, and
+`t = 2 y - 1`. Losses of k classes take scores `(..., k)` and class indices `(...,)`. `logistic`
+and `softmax` also take soft labels: a float probability, `(...,)` or `(..., k)`. `squared` and
+`zero_one` take both kinds of scores, told apart by their rank.
+
+All are jitted, and differentiable as often as their mathematics allows. Labels are not checked
+for being classes: a fit does that. Shapes: `n` examples, `d` features, `k` classes.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jaxlin import _checks, _rows, linear
+from jaxlin.types import Hyperplane, Linear
+
+Loss = Callable[[jax.Array, jax.Array], jax.Array]
+
+
+@jax.jit
+def squared(scores: jax.Array, y: jax.Array) -> jax.Array:
+    """Half the squared error: (s - t)^2 / 2, or over k classes |s - e_y|^2 / 2.
+
+    Args:
+      scores: `(...,)`, or `(..., k)` against one-hot rows.
+      y: class indices `(...,)`.
+
+    Returns:
+      `(...,)`.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import losses
+      >>> float(losses.squared(0.5, 1)), float(losses.squared(jnp.array([1.0, 0.0]), 1))
+      (0.125, 1.0)
+    """
+    scores, y, binary = _hard(scores, y)
+    if binary:
+        return (scores - _sign(y, scores)) ** 2 / 2
+    return jnp.sum((scores - _one_hot(y, scores)) ** 2, axis=-1) / 2
+
+
+@jax.jit
+def perceptron(scores: jax.Array, y: jax.Array) -> jax.Array:
+    """The perceptron criterion of one example: max(0, -t s) (Rosenblatt, 1958).
+
+    At a tie, s = 0, the derivative is that of a mistake, -t, so that learning can start from 0.
+
+    Args:
+      scores: `(...,)`.
+      y: `(...,)` in {0, 1}.
+
+    Returns:
+      `(...,)`.
+
+    Example:
+      >>> from jaxlin import losses
+      >>> float(losses.perceptron(-2.0, 1)), float(losses.perceptron(-2.0, 0))
+      (2.0, 0.0)
+    """
+    scores, y = _binary(scores, y)
+    agreement = _sign(y, scores) * scores
+    return jnp.where(agreement <= 0, -agreement, 0)
+
+
+@jax.jit
+def hinge(scores: jax.Array, y: jax.Array) -> jax.Array:
+    """The soft margin's loss: max(0, 1 - t s) (Cortes and Vapnik, 1995).
+
+    At the kink, t s = 1, the derivative is 0.
+
+    Args:
+      scores: `(...,)`.
+      y: `(...,)` in {0, 1}.
+
+    Returns:
+      `(...,)`.
+
+    Example:
+      >>> from jaxlin import losses
+      >>> float(losses.hinge(0.25, 1)), float(losses.hinge(0.25, 0))
+      (0.75, 1.25)
+    """
+    scores, y = _binary(scores, y)
+    short = 1 - _sign(y, scores) * scores
+    return jnp.where(short > 0, short, 0)
+
+
+@jax.jit
+def squared_hinge(scores: jax.Array, y: jax.Array) -> jax.Array:
+    """max(0, 1 - t s)^2, the smooth relative of `hinge`.
+
+    Args:
+      scores: `(...,)`.
+      y: `(...,)` in {0, 1}.
+
+    Returns:
+      `(...,)`.
+
+    Example:
+      >>> from jaxlin import losses
+      >>> float(losses.squared_hinge(0.5, 1)), float(losses.squared_hinge(2.0, 1))
+      (0.25, 0.0)
+    """
+    return hinge(scores, y) ** 2
+
+
+@jax.jit
+def zero_one(scores: jax.Array, y: jax.Array) -> jax.Array:
+    """1 where the prediction is wrong; ties go to the lower class, as in every `predict`.
+
+    Args:
+      scores: `(...,)`, or `(..., k)`.
+      y: class indices `(...,)`.
+
+    Returns:
+      `(...,)`, of derivative 0.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import losses
+      >>> float(losses.zero_one(0.0, 1)), float(losses.zero_one(jnp.array([3.0, 3.0]), 0))
+      (1.0, 0.0)
+    """
+    scores, y, binary = _hard(scores, y)
+    predicted = scores > 0 if binary else jnp.argmax(scores, axis=-1)
+    return (predicted != y).astype(scores.dtype)
+
+
+@jax.jit
+def logistic(scores: jax.Array, y: jax.Array) -> jax.Array:
+    """Minus the log likelihood of a logistic model: log(1 + exp(-t s)).
+
+    For a probability y in [0, 1]: y log(1 + exp(-s)) + (1 - y) log(1 + exp(s)). Value, first and
+    second derivative keep full relative accuracy for scores of any size.
+
+    Args:
+      scores: `(...,)`, log-odds of class 1.
+      y: `(...,)` in {0, 1}, or a float probability.
+
+    Returns:
+      `(...,)`, in nats.
+
+    Example:
+      >>> import jax
+      >>> from jaxlin import losses
+      >>> round(float(losses.logistic(0.0, 1)), 6)
+      0.693147
+      >>> float(jax.grad(losses.logistic)(0.0, 0.25))
+      0.25
+    """
+    scores, y = _float(scores), jnp.asarray(y)
+    _same_shape(scores, y)
+    if jnp.issubdtype(y.dtype, jnp.floating):
+        y = y.astype(scores.dtype)
+        return y * _softplus(-scores) + (1 - y) * _softplus(scores)
+    return _softplus(-_sign(y, scores) * scores)
+
+
+@jax.jit
+def softmax(scores: jax.Array, y: jax.Array) -> jax.Array:
+    """Minus the log likelihood of a softmax model: log sum_c exp(s_c) - s_y.
+
+    For probabilities y: sum_c y_c (log sum_j exp(s_j) - s_c). A score of -inf is a class of
+    probability 0.
+
+    Args:
+      scores: `(..., k)`.
+      y: class indices `(...,)`, or float probabilities `(..., k)`.
+
+    Returns:
+      `(...,)`, in nats.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import losses
+      >>> round(float(losses.softmax(jnp.zeros(3), 2)), 6)
+      1.098612
+    """
+    scores, y = _float(scores), jnp.asarray(y)
+    if jnp.issubdtype(y.dtype, jnp.floating):
+        _same_shape(scores, y)
+        target = y.astype(scores.dtype)
+    else:
+        _same_shape(scores[..., 0], y)
+        target = _one_hot(y, scores)
+    # Around the largest score, whose own term, exp(0), is left to log1p; expm1 keeps its slope.
+    top = jnp.argmax(scores, axis=-1)
+    peak = jax.lax.stop_gradient(jnp.max(scores, axis=-1, keepdims=True))
+    below = scores - peak
+    is_top = _one_hot(top, scores) > 0
+    rest = jnp.sum(jnp.where(is_top, jnp.expm1(below), jnp.exp(below)), axis=-1)
+    gap = jnp.sum(jnp.where(target > 0, -target * jnp.where(target > 0, below, 0), 0), axis=-1)
+    return gap + jnp.sum(target, axis=-1) * jnp.log1p(rest)
+
+
+@jax.jit
+def multiclass_perceptron(scores: jax.Array, y: jax.Array) -> jax.Array:
+    """max_c s_c - s_y: how far the right class is from the top (Collins, 2002).
+
+    Args:
+      scores: `(..., k)`.
+      y: class indices `(...,)`.
+
+    Returns:
+      `(...,)`.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import losses
+      >>> float(losses.multiclass_perceptron(jnp.array([1.0, 3.0]), 0))
+      2.0
+    """
+    scores, y = _multiclass(scores, y)
+    return jnp.max(scores, axis=-1) - jnp.sum(_one_hot(y, scores) * scores, axis=-1)
+
+
+@jax.jit
+def multiclass_hinge(scores: jax.Array, y: jax.Array) -> jax.Array:
+    """max_c (s_c + [c != y]) - s_y (Crammer and Singer, 2001).
+
+    Args:
+      scores: `(..., k)`.
+      y: class indices `(...,)`.
+
+    Returns:
+      `(...,)`.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import losses
+      >>> float(losses.multiclass_hinge(jnp.array([1.0, 0.5]), 0))
+      0.5
+    """
+    scores, y = _multiclass(scores, y)
+    truth = _one_hot(y, scores)
+    return jnp.max(scores + (1 - truth), axis=-1) - jnp.sum(truth * scores, axis=-1)
+
+
+def objective(
+    loss: Loss,
+    params: Hyperplane | Linear,
+    x: Any,
+    y: Any,
+    *,
+    l2: Any = 0.0,
+    sample_weight: Any = None,
+    offset: Any = None,
+) -> jax.Array:
+    """What every penalised fit minimises: mean loss + l2/2 |weights|^2.
+
+    The mean is weighted, sum_i w_i loss_i / sum_i w_i; the bias is never penalised. Rows are
+    evaluated block by block, so that the scores are never held at once.
+
+    Args:
+      loss: `f(scores, y)` per example, of this module or your own.
+      params: a Hyperplane or a Linear.
+      x: `(n, d)`.
+      y: `(n,)`, or what the loss takes.
+      l2: a scalar, or one penalty per feature `(d,)`.
+      sample_weight: `(n,)`; a row of weight 0 is absent.
+      offset: `(n,)`, or `(n, k)` for a Linear, added to the scores.
+
+    Returns:
+      A scalar; NaN where no row has weight.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import losses
+      >>> from jaxlin.types import Hyperplane
+      >>> plane = Hyperplane(weights=jnp.array([2.0]), bias=jnp.array(0.0))
+      >>> x, y = jnp.array([[1.0], [-1.0]]), jnp.array([1, 1])
+      >>> float(losses.objective(losses.hinge, plane, x, y, l2=0.5))
+      2.5
+    """
+    x = _checks.matrix(x)
+    n, d = x.shape
+    dtype = _checks.working_dtype(x)
+    k = None if jnp.ndim(params.weights) == 1 else jnp.shape(params.weights)[0]
+    return _objective(
+        loss,
+        params,
+        x,
+        jnp.asarray(y),
+        _checks.penalty(l2, d, dtype),
+        _checks.optional(sample_weight, (n,), dtype, "sample_weight"),
+        _checks.optional(offset, (n,) if k is None else (n, k), dtype, "offset"),
+    )
+
+
+def l2_from_C(C: Any, total_weight: Any) -> jax.Array:
+    """The l2 of this package for scikit-learn's C: l2 = 1 / (C total_weight).
+
+    Args:
+      C: inverse strength of the penalty, against the *sum* of the losses.
+      total_weight: the sum of the sample weights; n without weights.
+
+    Returns:
+      l2, against the *mean* of the losses.
+
+    Example:
+      >>> from jaxlin import losses
+      >>> float(losses.l2_from_C(2.0, 100))
+      0.005
+    """
+    return 1 / (jnp.asarray(C) * jnp.asarray(total_weight))
+
+
+def C_from_l2(l2: Any, total_weight: Any) -> jax.Array:
+    """scikit-learn's C for an l2 of this package: C = 1 / (l2 total_weight).
+
+    Args:
+      l2: strength of the penalty, against the *mean* of the losses.
+      total_weight: the sum of the sample weights; n without weights.
+
+    Returns:
+      C, against the *sum* of the losses.
+
+    Example:
+      >>> from jaxlin import losses
+      >>> float(losses.C_from_l2(0.005, 100))
+      2.0
+    """
+    return 1 / (jnp.asarray(l2) * jnp.asarray(total_weight))
+
+
+@partial(jax.jit, static_argnums=0)
+def _objective(loss, params, x, y, l2, sample_weight, offset):
+    n, _ = x.shape
+    dtype = _checks.working_dtype(x)
+    weight = jnp.ones(n, dtype) if sample_weight is None else sample_weight
+    present = weight != 0
+    finite = jnp.all(jnp.isfinite(x), axis=1)
+    rows = _rows.Rows(
+        x=x,
+        y=_rows.where_rows(present, y),
+        weight=weight / jnp.sum(weight),
+        offset=None if offset is None else _rows.where_rows(present, offset),
+        ok=finite,
+        feature_mask=None,
+    )
+
+    def block_sum(block):
+        scores = linear.scores(params, block.x)
+        if block.offset is not None:
+            scores = scores + block.offset
+        each = jax.vmap(loss)(_rows.where_rows(block.weight != 0, scores), block.y)
+        return jnp.sum(jnp.where(block.weight != 0, block.weight * each, 0)), ()
+
+    mean, _ = _rows.fold(block_sum, rows)
+    mean = jnp.where(jnp.any(present & ~finite), jnp.nan, mean)
+    weights = params.weights.astype(dtype)
+    # Where, not a product: an infinite weight that no penalty sees must not make NaN.
+    columns = jnp.broadcast_to(l2, weights.shape)
+    return mean + jnp.sum(jnp.where(columns == 0, 0, columns * weights**2)) / 2
+
+
+@jax.custom_jvp
+def _softplus(u: jax.Array) -> jax.Array:
+    """log(1 + exp(u)), its derivatives free of cancellation for large |u|."""
+    return jnp.maximum(u, 0) + jnp.log1p(jnp.exp(-jnp.abs(u)))
+
+
+@jax.custom_jvp
+def _sigmoid(u: jax.Array) -> jax.Array:
+    return jax.lax.logistic(u)
+
+
+@_softplus.defjvp
+def _softplus_jvp(primals, tangents):
+    return _softplus(*primals), _sigmoid(*primals) * tangents[0]
+
+
+@_sigmoid.defjvp
+def _sigmoid_jvp(primals, tangents):
+    # Not s (1 - s): 1 - s cancels for large u, and with it the curvature.
+    (u,) = primals
+    return _sigmoid(u), _sigmoid(u) * _sigmoid(-u) * tangents[0]
+
+
+def _float(scores: Any) -> jax.Array:
+    scores = _checks.real(scores, "scores")
+    return scores.astype(_checks.working_dtype(scores))
+
+
+def _sign(y: jax.Array, like: jax.Array) -> jax.Array:
+    """t = 2y - 1; cast first, since 2y - 1 of an unsigned 0 is not -1."""
+    return 2 * y.astype(like.dtype) - 1
+
+
+def _one_hot(y: jax.Array, scores: jax.Array) -> jax.Array:
+    return jax.nn.one_hot(y, scores.shape[-1], dtype=scores.dtype)
+
+
+def _binary(scores: Any, y: Any) -> tuple[jax.Array, jax.Array]:
+    scores, y, binary = _hard(scores, y)
+    if not binary:
+        raise ValueError(f"scores: expected the shape of y, {y.shape}, got {scores.shape}")
+    return scores, y
+
+
+def _multiclass(scores: Any, y: Any) -> tuple[jax.Array, jax.Array]:
+    scores, y, binary = _hard(scores, y)
+    if binary:
+        raise ValueError(f"scores: expected shape {(*y.shape, 'k')}, got {scores.shape}")
+    return scores, y
+
+
+def _hard(scores: Any, y: Any) -> tuple[jax.Array, jax.Array, bool]:
+    scores, y = _float(scores), jnp.asarray(y)
+    if jnp.issubdtype(y.dtype, jnp.floating):
+        raise TypeError(
+            f"y: expected integer or bool class indices, got dtype {y.dtype}; "
+            "only losses.logistic and losses.softmax take soft labels"
+        )
+    binary = scores.ndim == y.ndim
+    _same_shape(scores if binary else scores[..., 0], y)
+    return scores, y, binary
+
+
+def _same_shape(scores: jax.Array, y: jax.Array) -> None:
+    if scores.shape != y.shape:
+        raise ValueError(f"y: expected shape {scores.shape}, that of the scores, got {y.shape}")

@@ -1,0 +1,200 @@
+"""The vocabulary: what a classifier is, and what a fit says about itself.
+
+Parameters are NamedTuples of arrays and nothing else, one type per meaning, so that they travel
+through every JAX transformation. Shapes: `d` features, `k` classes. Build them by keyword.
+
+Every fit returns `(params, Info)`. `Info.status` is data, not an exception: under `jax.vmap` each
+lane has its own. `raise_if_failed` and `describe` turn it into words on the host.
+"""
+
+import enum
+from collections import Counter
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+
+class Hyperplane(NamedTuple):
+    """A binary linear classifier: class 1 where `weights . x + bias > 0`.
+
+    weights: `(d,)`
+    bias: `()`
+    """
+
+    weights: jax.Array
+    bias: jax.Array
+
+
+class Linear(NamedTuple):
+    """A linear classifier of k classes: the largest of `weights @ x + bias` wins.
+
+    weights: `(k, d)`, a row per class
+    bias: `(k,)`
+    """
+
+    weights: jax.Array
+    bias: jax.Array
+
+
+class Quadratic(NamedTuple):
+    """A quadratic classifier: the largest of `x' quadratic[c] x + weights[c] . x + bias[c]` wins.
+
+    quadratic: `(k, d, d)`, symmetric
+    weights: `(k, d)`
+    bias: `(k,)`
+    """
+
+    quadratic: jax.Array
+    weights: jax.Array
+    bias: jax.Array
+
+
+class Gaussian(NamedTuple):
+    """Gaussian classes, each with its own covariance.
+
+    means: `(k, d)`
+    covariances: `(k, d, d)`
+    priors: `(k,)`, sum 1
+    """
+
+    means: jax.Array
+    covariances: jax.Array
+    priors: jax.Array
+
+
+class TiedGaussian(NamedTuple):
+    """Gaussian classes that share one covariance.
+
+    means: `(k, d)`
+    covariance: `(d, d)`
+    priors: `(k,)`, sum 1
+    """
+
+    means: jax.Array
+    covariance: jax.Array
+    priors: jax.Array
+
+
+class Pairwise(NamedTuple):
+    """One hyperplane per pair of classes i < j in lexicographic order, positive for j.
+
+    weights: `(k (k - 1) / 2, d)`
+    bias: `(k (k - 1) / 2,)`
+    """
+
+    weights: jax.Array
+    bias: jax.Array
+
+
+class Status(enum.IntEnum):
+    """How a fit ended: fixed numbers, ascending in severity; the largest that holds is told."""
+
+    meaning: str
+
+    def __new__(cls, value: int, meaning: str) -> "Status":
+        member = int.__new__(cls, value)
+        member._value_ = value
+        member.meaning = meaning
+        return member
+
+    CONVERGED = 0, "the optimum: residual <= tol, and a finite optimum is proved"
+    RANK_DEFICIENT = 1, "an optimum, but it is not unique; this is the one of least norm"
+    STALLED = 2, "at the floor of this dtype above tol, or without a proof; best so far"
+    MAX_STEPS = 3, "ran out of steps; best so far"
+    QUASI_SEPARABLE = 4, "the optimum is at infinity: a plane splits the classes, some rows on it"
+    SEPARABLE = 5, "the optimum is at infinity: a plane strictly separates the classes"
+    NOT_SEPARABLE = 6, "a separating plane was asked for, and none exists"
+    CLASS_TOO_SMALL = 7, "fewer than two classes have weight, or a class has too little"
+    INVALID_DATA = 8, "NaN or Inf, a label outside the classes, or a negative or missing weight"
+
+
+class Info(NamedTuple):
+    """What a fit says about itself.
+
+    status: `()` int32, a `Status`
+    steps: `()` int32, the number of updates or iterations
+    objective: `()`, what was minimised, at the returned params
+    residual: `()`, a unit-free measure of optimality that each module states
+    """
+
+    status: jax.Array
+    steps: jax.Array
+    objective: jax.Array
+    residual: jax.Array
+
+
+class FitError(RuntimeError):
+    """A fit did not succeed, and `raise_if_failed` was asked to insist."""
+
+
+def raise_if_failed(info: Info) -> None:
+    """Raise unless every lane succeeded, that is unless `status <= Status.RANK_DEFICIENT`.
+
+    A host-side helper: call it outside of `jit`.
+
+    Args:
+      info: of any shape; a vmapped fit has one entry per lane.
+
+    Raises:
+      FitError: names the first lane that failed and what its status means.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin.types import Info, Status, raise_if_failed
+      >>> good = Info(jnp.int32(0), jnp.int32(5), jnp.float32(0.3), jnp.float32(0.0))
+      >>> raise_if_failed(good)
+      >>> raise_if_failed(good._replace(status=jnp.int32(Status.MAX_STEPS)))
+      Traceback (most recent call last):
+      ...
+      jaxlin.types.FitError: MAX_STEPS: ran out of steps; best so far (steps 5, residual 0)
+    """
+    status = _concrete(info.status, "raise_if_failed")
+    failed = np.argwhere(status > Status.RANK_DEFICIENT)
+    if not len(failed):
+        return
+    lane = tuple(int(i) for i in failed[0])
+    worst = Status(int(status[lane]))
+    steps, residual = np.asarray(info.steps)[lane], np.asarray(info.residual)[lane]
+    where = f"lane {', '.join(map(str, lane))} of {status.size} ({len(failed)} failed): "
+    raise FitError(
+        f"{where if lane else ''}{worst.name}: {worst.meaning} "
+        f"(steps {int(steps)}, residual {float(residual):.3g})"
+    )
+
+
+def describe(info: Info) -> str:
+    """Count the lanes by status, the most severe first.
+
+    A host-side helper: call it outside of `jit`.
+
+    Args:
+      info: of any shape; a vmapped fit has one entry per lane.
+
+    Returns:
+      One line per status that occurs: its name, the number of lanes, and what it means.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin.types import Info, describe
+      >>> lanes = Info(jnp.array([0, 0, 3]), jnp.zeros(3, int), jnp.zeros(3), jnp.zeros(3))
+      >>> print(describe(lanes))
+      MAX_STEPS: 1 of 3 lanes, ran out of steps; best so far
+      CONVERGED: 2 of 3 lanes, the optimum: residual <= tol, and a finite optimum is proved
+    """
+    status = _concrete(info.status, "describe")
+    counts = sorted(Counter(status.ravel().tolist()).items(), reverse=True)
+    return "\n".join(
+        f"{Status(code).name}: {count} of {status.size} lane{'s' * (status.size != 1)}, "
+        f"{Status(code).meaning}"
+        for code, count in counts
+    )
+
+
+def _concrete(status: Any, caller: str) -> np.ndarray:
+    if isinstance(status, jax.core.Tracer):
+        raise TypeError(
+            f"{caller} reads concrete values: call it outside of jit, vmap and grad, "
+            "or test `info.status <= Status.RANK_DEFICIENT` inside"
+        )
+    return np.asarray(status)

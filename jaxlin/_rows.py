@@ -157,10 +157,10 @@ def _usable(x: jax.Array, feature_mask: jax.Array | None) -> jax.Array:
 
 
 def _label_fits(y: jax.Array, num_classes: int | None) -> jax.Array:
-    if not jnp.issubdtype(y.dtype, jnp.floating):
-        return (y >= 0) & (y < num_classes)
     if num_classes is None:
         return jnp.isfinite(y)
+    if not jnp.issubdtype(y.dtype, jnp.floating):
+        return (y >= 0) & (y < num_classes)
     inside = (y >= 0) & (y <= 1)
     return inside if y.ndim == 1 else jnp.all(inside, 1) & (jnp.abs(jnp.sum(y, 1) - 1) <= 1e-3)
 

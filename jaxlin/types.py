@@ -92,7 +92,7 @@ class Status(enum.IntEnum):
 
     meaning: str
 
-    def __new__(cls, value: int, meaning: str) -> "Status":
+    def __new__(cls, value: int, meaning: str = "") -> "Status":
         member = int.__new__(cls, value)
         member._value_ = value
         member.meaning = meaning

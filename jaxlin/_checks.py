@@ -73,7 +73,12 @@ def real(x: Any, name: str) -> jax.Array:
 
 def working_dtype(x: jax.Array) -> jnp.dtype:
     """The float dtype of `x`, widened to float32 for half precision."""
-    return jnp.promote_types(x.dtype, jnp.float32)
+    return x.dtype if x.dtype.itemsize >= 4 else jnp.dtype(jnp.float32)
+
+
+def wider(a: jnp.dtype, b: jnp.dtype) -> jnp.dtype:
+    """The wider of two working dtypes; in words, so that strict promotion does not object."""
+    return a if a.itemsize >= b.itemsize else b
 
 
 def optional(value: Any, shape: tuple[int, ...], dtype: Any, name: str) -> jax.Array | None:
@@ -218,7 +223,7 @@ def _array(value: Any, name: str) -> jax.Array:
 def _narrowed(y: jax.Array) -> jax.Array:
     """Half-precision soft labels are widened; everything else stays."""
     if jnp.issubdtype(y.dtype, jnp.floating):
-        return y.astype(jnp.promote_types(y.dtype, jnp.float32))
+        return y.astype(working_dtype(y))
     return y
 
 

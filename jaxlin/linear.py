@@ -284,7 +284,7 @@ def _aligned(params: Hyperplane | Linear, x: Any) -> tuple[jax.Array, jax.Array,
     x = _checks.real(x, "x")
     if x.ndim < 1 or x.shape[-1] != weights.shape[-1]:
         raise ValueError(f"x: expected shape (..., {weights.shape[-1]}), got {x.shape}")
-    dtype = jnp.promote_types(_checks.working_dtype(x), weights.dtype)
+    dtype = _checks.wider(_checks.working_dtype(x), _checks.working_dtype(weights))
     return weights.astype(dtype), bias.astype(dtype), x.astype(dtype)
 
 

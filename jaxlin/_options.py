@@ -1,0 +1,112 @@
+"""How functions of fits hand on `**options`: functions and switches static, numbers traced.
+
+A combinator jits once at module level, so what a fit was asked for must be split into what the
+program is made of (a solver, a loss, `bias=False`) and what it may be called with again and again
+(`l2`, `tol`, `max_steps`), for which one compile serves all values.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from jaxlin import _checks
+
+ALWAYS_STATIC = ("num_classes",)
+
+
+class Options(NamedTuple):
+    """The keyword arguments of a fit, split.
+
+    static: `(name, value)` pairs, hashable: functions, bools, strings and None
+    traced: numbers, arrays and pytrees of them, by name
+    """
+
+    static: tuple[tuple[str, Any], ...]
+    traced: dict[str, Any]
+
+
+def split(options: dict[str, Any], dtype: Any) -> Options:
+    """Tell the static options from the traced ones, whose Python floats become `dtype`."""
+    options = {name: _as_array(value) for name, value in options.items()}
+    traced = {
+        name: jax.tree.map(functools.partial(_number, dtype=dtype), value)
+        for name, value in options.items()
+        if name not in ALWAYS_STATIC and _is_numeric(value)
+    }
+    static = tuple(sorted((n, _hashable(n, v)) for n, v in options.items() if n not in traced))
+    return Options(static=static, traced=traced)
+
+
+def join(options: Options) -> dict[str, Any]:
+    """The keyword arguments again."""
+    return {**dict(options.static), **options.traced}
+
+
+def with_classes(fit: Callable, options: dict[str, Any], y: Any, sample_weight: Any) -> dict:
+    """`options`, with `num_classes` inferred if the fit has such an argument and it is open.
+
+    Inside a combinator's vmap a fit cannot see the largest label; here it can still be looked up.
+    """
+    if options.get("num_classes") is None and not _leaves_classes_open(fit):
+        return options
+    k = _checks.number_of_classes(options.get("num_classes"), y, sample_weight)
+    return {**options, "num_classes": k}
+
+
+@functools.cache
+def _leaves_classes_open(fit: Callable) -> bool:
+    try:
+        parameter = inspect.signature(fit).parameters.get("num_classes")
+    except (TypeError, ValueError):  # a callable that hides its signature
+        return False
+    # A default other than None was bound by functools.partial.
+    return parameter is not None and parameter.default in (None, inspect.Parameter.empty)
+
+
+def _as_array(value: Any) -> Any:
+    """A list of numbers is an array, not a tree of scalars."""
+    if type(value) not in (list, tuple) or not value:
+        return value
+    if any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(value)):
+        return value
+    try:
+        array = np.asarray(value)
+    except ValueError:  # ragged: let the fit say so
+        return value
+    return array if array.dtype.kind in "biuf" else value
+
+
+def _is_numeric(value: Any) -> bool:
+    leaves = jax.tree.leaves(value)
+    return bool(leaves) and all(
+        isinstance(leaf, jax.Array | np.ndarray | np.generic | int | float)
+        and not isinstance(leaf, bool | np.bool_)
+        for leaf in leaves
+    )
+
+
+def _number(leaf: Any, dtype: Any) -> Any:
+    """Strongly typed, so that 0.1 and an array of 0.1 share one compile; ints fit in 32 bits."""
+    if isinstance(leaf, float):
+        return np.asarray(leaf, dtype)
+    if isinstance(leaf, int):
+        limits = np.iinfo(np.int32)
+        return min(max(leaf, limits.min), limits.max)
+    return leaf
+
+
+def _hashable(name: str, value: Any) -> Any:
+    if name in ALWAYS_STATIC and isinstance(value, jax.core.Tracer):
+        return _checks.static(value, int, name)
+    try:
+        hash(value)
+    except TypeError:
+        raise TypeError(
+            f"{name}: expected numbers, arrays, or a static value that can be hashed, "
+            f"got {type(value).__name__}"
+        ) from None
+    return value

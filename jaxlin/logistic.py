@@ -1,0 +1,150 @@
+"""Logistic regression: P(class 1 | x) = sigmoid(w . x + b), by maximum likelihood.
+
+The model is a `Hyperplane` whose score is the log-odds. The fit minimises the weighted mean of
+`losses.logistic` + l2/2 |w|^2 by Newton-Raphson, each example's curvature being `jax.hessian` of
+its loss in its score, or by optax's L-BFGS.
+
+Choose it when you want probabilities. It fails, and says so, where no optimum exists: without a
+penalty, classes that a plane separates (SEPARABLE, or QUASI_SEPARABLE if some rows lie on it) push
+the weights to infinity; collinear columns leave many optima (RANK_DEFICIENT: the one of least
+norm); data whose offset dwarfs their spread can not be solved to `tol` in their own units (STALLED:
+standardise first, see `features.standardizer`).
+
+`residual` is the largest absolute entry of the gradient of the mean objective, for columns centred
+and scaled to unit variance; `objective` is the mean objective, 0 when SEPARABLE.
+Shapes: `n` examples, `d` features.
+"""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jaxlin import _checks, _risk, _rows, losses, solvers
+from jaxlin.types import Hyperplane, Info, Status
+
+
+def fit(
+    x: Any,
+    y: Any,
+    *,
+    l2: Any = 0.0,
+    sample_weight: Any = None,
+    feature_mask: Any = None,
+    offset: Any = None,
+    init: Hyperplane | None = None,
+    solver: solvers.Solver | None = None,
+    bias: bool = True,
+    tol: Any = None,
+    max_steps: Any = None,
+) -> tuple[Hyperplane, Info]:
+    """Fit a logistic regression: min_w,b sum_i c_i log(1 + exp(-t_i s_i)) + l2/2 |w|^2.
+
+    s_i = w . x_i + b + offset_i, t = 2 y - 1, and c are the weights divided by their sum; the bias
+    is not penalised. scikit-learn's C is 1 / (l2 sum of weights): `losses.l2_from_C`.
+
+    By default up to 256 coefficients are found by Newton's method, O(n d^2) a step, and more by
+    L-BFGS, O(n d) a step; the same optimum either way.
+
+    Args:
+      x: `(n, d)`, in any units; half precision stays so in memory.
+      y: `(n,)` in {0, 1}, or float probabilities in [0, 1].
+      l2: penalty, a scalar or one per feature `(d,)`; 0 is maximum likelihood.
+      sample_weight: `(n,)`, nonnegative; a row of weight 0 is absent whatever it holds.
+      feature_mask: `(d,)` bool; a masked column has coefficient 0 whatever it holds.
+      offset: `(n,)`, added to the scores.
+      init: params to start from; by default 0.
+      solver: `solvers.newton`, `solvers.lbfgs`, or any function like them; by default by size.
+      bias: static; False fixes it at 0.
+      tol: bound on the residual; by default eps^(2/3), 4e-11, or 2e-5 in float32.
+      max_steps: cap on the steps; by default 100 for Newton's method, else 1000.
+
+    Returns:
+      `(params, info)`, a Hyperplane and an Info. The status can be any but NOT_SEPARABLE. With
+      fewer than two classes it is CLASS_TOO_SMALL, and the params are their limit: weights 0 and
+      an infinite bias, or NaN without a bias.
+
+    Raises:
+      ValueError: shapes that do not fit; eagerly also data that are not valid.
+      TypeError: dtypes or static arguments of the wrong kind.
+
+    Differentiable by the implicit function theorem in x, soft y, l2, sample_weight and offset.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import logistic
+      >>> x = jnp.array([[0.0], [1.0], [2.0], [3.0]])
+      >>> y = jnp.array([0, 1, 0, 1])
+      >>> params, info = logistic.fit(x, y)
+      >>> params.weights.round(3).tolist(), params.bias.round(3).item(), info.status.item()
+      ([0.896], -1.344, 0)
+    """
+    data = _checks.table(x, y, sample_weight=sample_weight, feature_mask=feature_mask, soft=True)
+    n, d = data.x.shape
+    dtype = _checks.working_dtype(data.x)
+    spec = _risk.Spec(losses.logistic, _margins, solver, _checks.static(bias, bool, "bias"))
+    params, info = _fit(
+        spec,
+        data,
+        _checks.penalty(l2, d, dtype),
+        _checks.optional(offset, (n,), dtype, "offset"),
+        None if init is None else _start(init, d, dtype),
+        _checks.tolerance(tol, dtype),
+        None if max_steps is None else _checks.count(max_steps, "max_steps"),
+    )
+    _checks.raise_if_invalid(info, data, l2=l2, tol=tol, max_steps=max_steps, offset=offset)
+    return params, info
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _fit(spec, data, l2, offset, init, tol, max_steps):
+    rows, _, valid = _rows.prepare(data, num_classes=2, offset=offset)
+    valid &= jnp.all((l2 >= 0) & jnp.isfinite(l2)) & (tol >= 0)
+    if max_steps is not None:
+        valid &= max_steps >= 0
+    if init is not None:
+        valid &= jnp.all(jnp.isfinite(init.weights)) & jnp.isfinite(init.bias)
+    rows = rows._replace(weight=jnp.where(valid, rows.weight, 0))
+    l2 = jnp.where(valid, l2, 0)
+    if init is not None:
+        init = jax.tree.map(lambda a: jnp.where(valid, a, 0), init)
+    params, info = _risk.fit(spec, rows, l2=l2, init=init, tol=tol, max_steps=max_steps)
+    return _with_classes(spec, rows, valid, params, info)
+
+
+def _with_classes(spec, rows, valid, params, info):
+    """Put the limits in place where classes are absent, and NaN where the data are not valid."""
+    zero = jnp.any((rows.weight > 0) & (rows.y < 1))
+    one = jnp.any((rows.weight > 0) & (rows.y > 0))
+    alone = valid & ~(zero & one)
+    limit = jnp.where(one, jnp.inf, -jnp.inf) if spec.bias else jnp.nan
+    bias = jnp.where(alone, limit, params.bias).astype(params.bias.dtype)
+    weights = jnp.where(alone, 0.0 if spec.bias else jnp.nan, params.weights)
+    status = jnp.where(alone, Status.CLASS_TOO_SMALL, info.status)
+    status = jnp.where(valid, status, Status.INVALID_DATA).astype(jnp.int32)
+    lost = jnp.where(valid, 0, jnp.nan).astype(weights.dtype)
+    value = jnp.where(alone, 0, info.objective)
+    residual = jnp.where(alone, 0, info.residual)
+    steps = jnp.where(valid, info.steps, 0)
+    return (
+        Hyperplane(weights=weights + lost, bias=bias + lost),
+        Info(status, steps, value + lost, residual + lost),
+    )
+
+
+def _margins(scores: jax.Array, y: jax.Array) -> jax.Array:
+    """t s; for a soft label the worse of both classes."""
+    return jnp.minimum(
+        jnp.where(y > 0, scores, jnp.inf).astype(scores.dtype),
+        jnp.where(y < 1, -scores, jnp.inf).astype(scores.dtype),
+    )
+
+
+def _start(init: Any, d: int, dtype: Any) -> Hyperplane:
+    if not isinstance(init, Hyperplane):
+        raise TypeError(f"init: expected a Hyperplane, got {type(init).__name__}")
+    return Hyperplane(
+        weights=_checks.shaped(init.weights, (d,), dtype, "init.weights"),
+        bias=_checks.shaped(init.bias, (), dtype, "init.bias"),
+    )

@@ -1,0 +1,177 @@
+"""From a binary fit to a fit of k classes: combinators that take a fit and return a fit.
+
+Reach for these where a method is binary by nature (the perceptron, the support vector machine);
+`softmax` and `lda` treat k classes as one problem, and their probabilities are the better for it.
+Each binary fit is one lane of a vmap over the classes: x is never copied, every option goes
+unchanged to each, and one Info speaks for all: the worst status, the largest residual and number
+of steps, the sum of the objectives, over the classes that are present. Shapes: `n` examples, `d`
+features, `k` classes.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jaxlin import _checks, _options, _rows, linear
+from jaxlin.types import Hyperplane, Info, Linear, Status
+
+Fit = Callable[..., tuple[Any, Info]]
+
+
+@functools.cache
+def one_vs_rest(fit: Fit) -> Fit:
+    """Make a k-class fit of a binary one: one plane per class, against all others.
+
+    The largest of the k scores wins. Scores of different classes are compared as they are, so
+    they should share a scale: log-odds do, a perceptron's scores only roughly.
+
+    Args:
+      fit: `fit(x, y, *, ...) -> (Hyperplane, Info)`, of this package or your own. It is called
+        under `jax.vmap`, with `sample_weight=` and `key=` only where the caller gives them.
+
+    Returns:
+      `fit(x, y, *, num_classes=None, sample_weight=None, key=None, **options)`, which returns
+      `(Linear, Info)`. A key is split, one part per class. A class without weight is absent:
+      weights 0, bias -inf, never predicted, and no part of the Info. The same function is
+      returned for the same `fit`, so that a second call compiles nothing.
+
+    Raises:
+      TypeError: (from the returned fit) `fit` returns params of another type.
+      ValueError: (from the returned fit, eagerly) the data or an option are invalid.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> import jaxlin
+      >>> from jaxlin import multiclass, perceptron
+      >>> x = jnp.array([[0.0, 4.0], [4.0, 0.0], [-4.0, -4.0]])
+      >>> params, info = multiclass.one_vs_rest(perceptron.fit)(x, jnp.array([0, 1, 2]))
+      >>> jaxlin.predict(params, x).tolist()
+      [0, 1, 2]
+    """
+
+    def fit_one_vs_rest(
+        x: Any,
+        y: Any,
+        *,
+        num_classes: int | None = None,
+        sample_weight: Any = None,
+        key: jax.Array | None = None,
+        **options: Any,
+    ) -> tuple[Linear, Info]:
+        """One binary fit per class, against the others: see `multiclass.one_vs_rest`."""
+        mask = options.get("feature_mask")
+        data = _checks.table(x, y, sample_weight=sample_weight, feature_mask=mask)
+        k = _checks.number_of_classes(num_classes, y, sample_weight)
+        split = _options.split(options, _checks.working_dtype(data.x))
+        params, info = _one_vs_rest(fit, k, split.static, data, key, split.traced)
+        _raise_if_invalid(fit, info, data, k, key, options)
+        return params, info
+
+    return fit_one_vs_rest
+
+
+def probabilities(params: Linear, x: Any) -> jax.Array:
+    """The probabilities of one-vs-rest: the sigmoid of each score, divided by their sum.
+
+    Meaningful where each binary fit's scores are log-odds, as after `logistic`.
+
+    Args:
+      params: a Linear, as a fit of `one_vs_rest` returns it.
+      x: `(..., d)`.
+
+    Returns:
+      `(..., k)`, rows summing to 1; 0 for an absent class.
+
+    Raises:
+      TypeError: the params are no Linear.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import multiclass
+      >>> from jaxlin.types import Linear
+      >>> params = Linear(weights=jnp.zeros((4, 1)), bias=jnp.zeros(4))
+      >>> multiclass.probabilities(params, jnp.array([5.0])).tolist()
+      [0.25, 0.25, 0.25, 0.25]
+    """
+    if not isinstance(params, Linear):
+        raise TypeError(f"params: expected a Linear, got {type(params).__name__}")
+    # In logarithms, so that k scores far below 0 do not all underflow.
+    return jax.nn.softmax(jax.nn.log_sigmoid(linear.scores(params, x)), axis=-1)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def _one_vs_rest(fit, k, static, data, key, traced):
+    rows, _, valid = _rows.prepare(data, num_classes=k)
+    members = rows.y[None, :] == jnp.arange(k, dtype=rows.y.dtype)[:, None]
+    present = jnp.any(members & (rows.weight > 0)[None, :], axis=1)
+    options = _options.join(_options.Options(static, traced))
+    if data.sample_weight is not None:
+        options["sample_weight"] = data.sample_weight
+
+    def binary(member, key):
+        return fit(data.x, member, **options, **({} if key is None else {"key": key}))
+
+    keys = None if key is None else jax.random.split(key, k)
+    result = jax.vmap(binary, in_axes=(0, None if key is None else 0))(
+        members.astype(jnp.int32), keys
+    )
+    planes, infos = _checked(result)
+    info = _summary(infos, present, valid)
+    return _gather(planes, present, info.status != Status.INVALID_DATA), info
+
+
+def _checked(result: Any) -> tuple[Hyperplane, Info]:
+    """The result of a user's fit, if it is what a binary fit returns."""
+    if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], Info)):
+        raise TypeError(
+            f"fit: expected a binary fit that returns (Hyperplane, Info), got {_kind(result)}"
+        )
+    if not isinstance(result[0], Hyperplane):
+        raise TypeError(
+            "fit: expected a binary fit that returns a Hyperplane, "
+            f"got params of type {_kind(result[0])}"
+        )
+    return result
+
+
+def _kind(value: Any) -> str:
+    return type(value).__name__
+
+
+def _gather(planes: Hyperplane, present: jax.Array, usable: jax.Array) -> Linear:
+    weights, bias = planes
+    weights = jnp.where(present[:, None], weights, jnp.zeros((), weights.dtype))
+    bias = jnp.where(present, bias, -jnp.inf)
+    return Linear(
+        weights=jnp.where(usable, weights, jnp.nan), bias=jnp.where(usable, bias, jnp.nan)
+    )
+
+
+def _summary(infos: Info, present: jax.Array, valid: jax.Array) -> Info:
+    def largest(values, floor):
+        return jnp.max(jnp.where(present, values, jnp.asarray(floor, values.dtype)))
+
+    status = largest(infos.status, Status.CONVERGED)
+    invalid = jnp.asarray(Status.INVALID_DATA, status.dtype)
+    nan = jnp.asarray(jnp.nan, infos.residual.dtype)
+    return Info(
+        status=jnp.where(valid, status, invalid),
+        steps=largest(infos.steps, 0),
+        objective=jnp.where(valid, jnp.sum(jnp.where(present, infos.objective, 0)), nan),
+        residual=jnp.where(valid, largest(infos.residual, 0), nan),
+    )
+
+
+def _raise_if_invalid(fit, info, data, k, key, options):
+    """Let the first binary fit that finds fault say so in its own words, then judge the labels."""
+    if isinstance(info.status, jax.core.Tracer) or not info.status.is_fully_addressable:
+        return
+    if info.status != Status.INVALID_DATA:
+        return
+    weights = {} if data.sample_weight is None else {"sample_weight": data.sample_weight}
+    keys = {} if key is None else {"key": key}
+    fit(data.x, (data.y == data.y[0]).astype(jnp.int32), **weights, **keys, **options)
+    _checks.raise_if_invalid(info, data, num_classes=k)

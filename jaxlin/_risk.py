@@ -58,12 +58,16 @@ class Spec(NamedTuple):
 
 
 class _Problem(NamedTuple):
-    """The rows and the frame: score = ((x - centre) * scale) . (spread * u) + v, theta = (u, v).
+    """The rows and the frame: score = [(x - centre) * scale, 1] . (spread * theta).
+
+    Without a bias the column of ones, and the last coordinate, are not there, and centre is 0.
 
     centre, scale: `(d,)`, the same for all lanes that share x
-    spread: `(d,)`, powers of two, 0 for a column out of play (masked or constant)
-    shift, unit: `(d,)`, mean and 1 / standard deviation of the columns that u sees
-    penalty: `(d,)`, l2 on u; free: `(p,)`, coordinates in play without penalty
+    spread: `(p,)`, powers of two and 1 for the bias; 0 for a column out of play (masked, constant)
+    shift, unit: `(p,)`, mean and 1 / standard deviation of the columns that theta sees; 0 and 1
+      for the bias
+    penalty: `(p,)`, l2 on theta
+    free: `(p,)`, coordinates in play without penalty
     idle: `(d,)`, columns that are asked for but hold one value, and have no penalty
     """
 
@@ -79,7 +83,12 @@ class _Problem(NamedTuple):
 
 
 class _Point(NamedTuple):
-    """J at theta. noise: the rounding bound of the gradient's sum; the rest as in `_measure`."""
+    """J at theta.
+
+    noise: `()`, the rounding bound of the residual
+    margin: `()`, the least margin of the unpenalised part of theta, less its rounding
+    curve: `()`, the mean second derivative of the loss
+    """
 
     theta: jax.Array
     value: jax.Array
@@ -87,6 +96,7 @@ class _Point(NamedTuple):
     residual: jax.Array
     noise: jax.Array
     margin: jax.Array
+    curve: jax.Array
 
 
 class _Outcome(NamedTuple):
@@ -130,7 +140,7 @@ def fit(
         outcome = _newton(spec, problem, start, tol, cap, jnp.int32(0))
     else:
         outcome = _finish(spec, problem, start, tol, cap)
-    live = problem._replace(rows=rows, penalty=l2 * _unscaled(problem) ** 2)
+    live = problem._replace(rows=rows, penalty=_penalty(l2, problem.scale, problem.spread))
     theta = _implicit.root(lambda at: _gradient(spec, live, at), outcome.point.theta)
     params = _leave(problem, theta, spec.bias)
     separated = _linalg.when(
@@ -207,12 +217,11 @@ def _frame(rows: _rows.Rows, l2: jax.Array, bias: bool) -> _Problem:
     def moments(block):
         z = (block.x - centre[None, :]) * scale[None, :]
         present = (block.weight > 0)[:, None]
-        return (
-            (dot(block.weight, z), dot(block.weight, z * z)),
-            jnp.max(jnp.where(present, jnp.abs(z), 0), axis=0),
-        )
+        sums = dot(block.weight, jnp.concatenate([z, z * z], axis=1))
+        return sums, jnp.max(jnp.where(present, jnp.abs(z), 0), axis=0)
 
-    (mean, square), largest = _rows.fold(moments, rows)
+    sums, largest = _rows.fold(moments, rows)
+    mean, square = jnp.split(sums, 2)
     eps = jnp.finfo(centre.dtype).eps
     # Rounding of the mean is all that is left of a column of one value.
     in_play = largest > 4 * eps * jnp.abs(centre * scale)
@@ -224,38 +233,51 @@ def _frame(rows: _rows.Rows, l2: jax.Array, bias: bool) -> _Problem:
     deviation = jnp.sqrt(jnp.maximum(square - mean**2, eps * square))
     deviation = jnp.where(in_play & (deviation > 0), deviation, 1)
     spread = jnp.where(in_play, 1 / _linalg.power_of_two(deviation), 0)
-    free = (l2 == 0) & in_play
     return _Problem(
         rows=rows,
         centre=centre,
         scale=scale,
-        spread=spread,
-        shift=mean * spread,
-        unit=jnp.where(in_play, 1 / jnp.where(in_play, deviation * spread, 1), 0),
-        penalty=l2 * (scale * spread) ** 2,
-        free=jnp.concatenate([free, jnp.ones(int(bias), bool)]),
+        spread=_with_bias(spread, 1, bias),
+        shift=_with_bias(mean * spread, 0, bias),
+        unit=_with_bias(
+            jnp.where(in_play, 1 / jnp.where(in_play, deviation * spread, 1), 0), 1, bias
+        ),
+        penalty=_penalty(l2, scale, _with_bias(spread, 1, bias)),
+        free=_with_bias((l2 == 0) & in_play, True, bias),
         idle=idle,
     )
 
 
+def _with_bias(features: jax.Array, last: float, bias: bool) -> jax.Array:
+    """A vector over features, extended by the bias's entry if there is one."""
+    return jnp.concatenate([features, jnp.full((int(bias),), last, features.dtype)])
+
+
+def _penalty(l2: jax.Array, scale: jax.Array, spread: jax.Array) -> jax.Array:
+    """l2 as theta feels it, 0 for the bias."""
+    d = l2.shape[0]
+    return _with_bias(l2 * (scale * spread[:d]) ** 2, 0, spread.shape[0] > d)
+
+
 def _unscaled(problem: _Problem) -> jax.Array:
-    """The factor from u to weights in the user's units."""
-    return problem.scale * problem.spread
+    """The factor from theta to weights in the user's units, `(d,)`."""
+    return problem.scale * problem.spread[: problem.scale.size]
 
 
 def _enter(problem: _Problem, init: Hyperplane | None, bias: bool) -> jax.Array:
     """theta of the user's params; a column out of play starts, and stays, at 0."""
-    d = problem.spread.shape[0]
     if init is None:
-        return jnp.zeros(d + bias, problem.spread.dtype)
+        return jnp.zeros_like(problem.spread)
     factor = _unscaled(problem)
-    u = jnp.where(factor > 0, init.weights / jnp.where(factor > 0, factor, 1), 0)
-    v = (init.bias + dot(problem.centre, init.weights))[None]
-    return jax.lax.stop_gradient(jnp.concatenate([u, v]) if bias else u)
+    theta = jnp.where(factor > 0, init.weights / jnp.where(factor > 0, factor, 1), 0)
+    if bias:
+        moved = init.bias + dot(problem.centre, init.weights)
+        theta = jnp.concatenate([theta, moved[None]])
+    return jax.lax.stop_gradient(theta)
 
 
 def _leave(problem: _Problem, theta: jax.Array, bias: bool) -> Hyperplane:
-    d = problem.spread.shape[0]
+    d = problem.centre.size
     weights = theta[:d] * _unscaled(problem)
     if not bias:
         return Hyperplane(weights=weights, bias=jnp.zeros((), theta.dtype))
@@ -263,101 +285,124 @@ def _leave(problem: _Problem, theta: jax.Array, bias: bool) -> Hyperplane:
 
 
 def _columns(problem: _Problem, block: _rows.Rows) -> jax.Array:
-    """The block in the frame that all lanes share, `(rows, d)`."""
-    return (block.x - problem.centre[None, :]) * problem.scale[None, :]
+    """The block in the frame that all lanes share, `(rows, p)`, with its column of ones."""
+    z = (block.x - problem.centre[None, :]) * problem.scale[None, :]
+    extra = problem.spread.size - problem.centre.size
+    return jnp.concatenate([z, jnp.ones((z.shape[0], extra), z.dtype)], axis=1)
 
 
-def _affine(problem: _Problem, z: jax.Array, thetas: jax.Array) -> jax.Array:
-    """The scores of q points `thetas: (q, p)`, `(rows, q)`, in one product."""
-    d = z.shape[1]
-    scores = dot(z, (thetas[:, :d] * problem.spread[None, :]).T)
-    return scores if thetas.shape[1] == d else scores + thetas[None, :, d]
-
-
-def _joined(problem: _Problem, columns: jax.Array, last: jax.Array, bias: bool) -> jax.Array:
-    """A gradient in theta from its sums over z and over 1."""
-    columns = columns * problem.spread
-    return jnp.concatenate([columns, last[None]]) if bias else columns
+def _standard(problem: _Problem, block: _rows.Rows) -> jax.Array:
+    """The block's features with this lane's own mean 0 and variance 1, `(rows, d)`; 0 out of play."""
+    d = problem.centre.size
+    z = _columns(problem, block)[:, :d] * problem.spread[None, :d]
+    return (z - problem.shift[None, :d]) * problem.unit[None, :d]
 
 
 # --- passes over the data ------------------------------------------------------------------------
 
 
-def _scored(spec: Spec, block: _rows.Rows, scores: jax.Array) -> jax.Array:
+def _scored(block: _rows.Rows, scores: jax.Array) -> jax.Array:
     """Scores with their offset; 0 in rows without weight, where they could overflow."""
     if block.offset is not None:
         scores = scores + block.offset
     return jnp.where(block.weight > 0, scores, 0)
 
 
-def _light(spec: Spec, problem: _Problem, theta: jax.Array) -> _Point:
-    """One pass without the Hessian."""
+def _per_row(spec: Spec, block: _rows.Rows, scores: jax.Array) -> tuple[jax.Array, ...]:
+    """Weighted slope and curvature of each row's loss, and the row's terms of four sums."""
+    value, slope = jax.vmap(jax.value_and_grad(spec.loss))(scores, block.y)
+    curve = block.weight * jax.vmap(jax.hessian(spec.loss))(scores, block.y)
+    pull = block.weight * slope
+    terms = jnp.stack([block.weight * value, pull * slope, curve * jnp.abs(scores), curve])
+    return pull, curve, jnp.sum(terms, axis=1)
+
+
+def _worst(spec: Spec, block: _rows.Rows, scores: jax.Array) -> jax.Array:
+    """For q sets of scores `(rows, q)`: minus the least margin, and the largest size, `(2, q)`."""
+    margins = jax.vmap(spec.margins, in_axes=(1, None), out_axes=1)(scores, block.y)
+    both = jnp.stack([-margins, jnp.abs(scores)])
+    return jnp.max(jnp.where((block.weight > 0)[None, :, None], both, -jnp.inf), axis=1)
+
+
+def _measure(spec: Spec, problem: _Problem, theta: jax.Array, step: jax.Array):
+    """J with its Hessian X'DX, in one pass.
+
+    Args:
+      step: `(p,)`, the step that led to theta.
+
+    Returns:
+      `(point, hessian (p, p), drop, reach)`: the least margin and the largest size of the scores
+      of `step` alone, its penalised coordinates left out.
+    """
 
     def sums(block):
         z = _columns(problem, block)
-        both = _affine(problem, z, jnp.stack([theta, jnp.where(problem.free, theta, 0)]))
-        scores = _scored(spec, block, both[:, 0])
-        value, slope = jax.vmap(jax.value_and_grad(spec.loss))(scores, block.y)
-        curve = block.weight * jax.vmap(jax.hessian(spec.loss))(scores, block.y)
-        pull = block.weight * slope
-        margins = jnp.where(block.weight > 0, spec.margins(both[:, 1], block.y), jnp.inf)
-        return (
-            jnp.sum(block.weight * value),
-            dot(pull, z),
-            jnp.sum(pull),
-            jnp.sum(block.weight * slope**2),
-            jnp.sum(curve * jnp.abs(scores)),
-            jnp.sum(curve),
-        ), (jnp.max(-margins), jnp.max(jnp.abs(both[:, 1])))
+        freed = jnp.where(problem.free[None, :], jnp.stack([theta, step]), 0)
+        thetas = jnp.concatenate([theta[None], freed]) * problem.spread[None, :]
+        s = dot(z, thetas.T)
+        pull, curve, terms = _per_row(spec, block, _scored(block, s[:, 0]))
+        return (terms, dot(pull, z), dot((z * curve[:, None]).T, z)), _worst(spec, block, s[:, 1:])
 
-    return _assemble(spec, problem, theta, *_rows.fold(sums, problem.rows))
+    (terms, columns, square), worst = _rows.fold(sums, problem.rows)
+    # A coordinate out of play has curvature 1 and stands alone.
+    diagonal = jnp.where(problem.spread > 0, problem.penalty, 1)
+    hess = square * problem.spread[:, None] * problem.spread[None, :] + jnp.diag(diagonal)
+    point = _assemble(problem, theta, terms, columns, worst[:, 0])
+    return point, hess, -worst[0, 1], worst[1, 1]
 
 
-def _assemble(spec, problem, theta, sums, maxima) -> _Point:
-    d = problem.spread.shape[0]
-    value, columns, last, square, tilt, curve = sums
-    u = theta[:d]
-    value = value + dot(problem.penalty, u * u) / 2
-    grad = _joined(problem, columns, last, spec.bias)
-    grad = grad.at[:d].add(problem.penalty * u)
+def _light(spec: Spec, problem: _Problem, theta: jax.Array) -> _Point:
+    """J without its Hessian, in one pass."""
+
+    def sums(block):
+        z = _columns(problem, block)
+        thetas = jnp.stack([theta, jnp.where(problem.free, theta, 0)]) * problem.spread[None, :]
+        s = dot(z, thetas.T)
+        pull, _, terms = _per_row(spec, block, _scored(block, s[:, 0]))
+        return (terms, dot(pull, z)), _worst(spec, block, s[:, 1:])
+
+    (terms, columns), worst = _rows.fold(sums, problem.rows)
+    return _assemble(problem, theta, terms, columns, worst[:, 0])
+
+
+def _assemble(problem, theta, terms, columns, worst) -> _Point:
+    d = problem.centre.size
+    value, square, tilt, curve = terms
+    grad = columns * problem.spread + problem.penalty * theta
     eps = jnp.finfo(theta.dtype).eps
     # The bias of the user's units holds centre . weights, and rounds with its size.
-    carried = dot(jnp.abs(problem.centre), jnp.abs(u * _unscaled(problem)))
-    size = carried + (jnp.abs(theta[d]) if spec.bias else 0)
-    worst, reach = maxima
-    slack = ROUNDING_ULPS * theta.size * eps * (reach + size)
+    size = dot(jnp.abs(problem.centre * _unscaled(problem)), jnp.abs(theta[:d]))
+    size = size + jnp.sum(jnp.abs(theta[d:]))
+    slack = ROUNDING_ULPS * theta.size * eps * (worst[1] + size)
     return _Point(
         theta=theta,
-        value=value,
+        value=value + dot(problem.penalty, theta * theta) / 2,
         grad=grad,
-        residual=_residual(spec, problem, grad),
+        residual=_residual(problem, grad),
         noise=eps * (jnp.sqrt(square) + tilt + curve * size),
-        margin=-worst - slack,
+        margin=-worst[0] - slack,
+        curve=curve,
     )
 
 
-def _residual(spec: Spec, problem: _Problem, grad: jax.Array) -> jax.Array:
-    d = problem.spread.shape[0]
-    if not spec.bias:
-        return jnp.max(jnp.abs(grad * problem.unit), initial=0)
-    centred = (grad[:d] - problem.shift * grad[d]) * problem.unit
-    return jnp.maximum(jnp.max(jnp.abs(centred), initial=0), jnp.abs(grad[d]))
+def _residual(problem: _Problem, grad: jax.Array) -> jax.Array:
+    d = problem.centre.size
+    # Moving a weight of a centred column moves the bias against it.
+    centred = grad - problem.shift * (grad[d] if grad.size > d else 0)
+    return jnp.max(jnp.abs(centred * problem.unit), initial=0)
 
 
 def _gradient(spec: Spec, problem: _Problem, theta: jax.Array) -> jax.Array:
     """dJ/dtheta, differentiable in everything; coordinates out of play give themselves back."""
-    d = problem.spread.shape[0]
 
     def sums(block):
         z = _columns(problem, block)
-        scores = _scored(spec, block, _affine(problem, z, theta[None, :])[:, 0])
-        pull = block.weight * jax.vmap(jax.grad(spec.loss))(scores, block.y)
-        return (dot(pull, z), jnp.sum(pull)), ()
+        scores = _scored(block, dot(z, theta * problem.spread))
+        return dot(block.weight * jax.vmap(jax.grad(spec.loss))(scores, block.y), z), ()
 
-    (columns, last), _ = _rows.fold(sums, problem.rows)
-    grad = _joined(problem, columns, last, spec.bias)
-    u = theta[:d]
-    return grad.at[:d].add(jnp.where(problem.spread > 0, problem.penalty * u, u))
+    columns, _ = _rows.fold(sums, problem.rows)
+    inert = problem.spread == 0
+    return columns * problem.spread + jnp.where(inert, theta, problem.penalty * theta)
 
 
 @functools.cache
@@ -384,81 +429,32 @@ def _hessian(spec: Spec) -> Callable[[jax.Array, _Problem], jax.Array]:
     return hessian
 
 
-def _measure(spec: Spec, problem: _Problem, theta: jax.Array, step: jax.Array):
-    """One pass with the Hessian, X'DX.
-
-    Args:
-      step: `(p,)`, the step that led here.
-
-    Returns:
-      `(point, hessian, drop, reach)`: the least margin and the largest size of the scores of
-      `step` alone, its penalised coordinates left out.
-    """
-
-    def sums(block):
-        z = _columns(problem, block)
-        freed = jnp.where(problem.free[None, :], jnp.stack([theta, step]), 0)
-        s = _affine(problem, z, jnp.concatenate([theta[None], freed]))
-        scores = _scored(spec, block, s[:, 0])
-        present = block.weight > 0
-        value, slope = jax.vmap(jax.value_and_grad(spec.loss))(scores, block.y)
-        curve = block.weight * jax.vmap(jax.hessian(spec.loss))(scores, block.y)
-        pull = block.weight * slope
-        margin = jnp.where(present, spec.margins(s[:, 1], block.y), jnp.inf)
-        drop = jnp.where(present, spec.margins(s[:, 2], block.y), jnp.inf)
-        sums = (
-            jnp.sum(block.weight * value),
-            dot(pull, z),
-            jnp.sum(pull),
-            jnp.sum(block.weight * slope**2),
-            jnp.sum(curve * jnp.abs(scores)),
-            jnp.sum(curve),
-        )
-        far = jnp.where(present[:, None], jnp.abs(s[:, 1:]), 0)
-        return (
-            (sums, dot((z * curve[:, None]).T, z), dot(curve, z)),
-            (jnp.max(-margin), jnp.max(far[:, 0]), jnp.max(-drop), jnp.max(far[:, 1])),
-        )
-
-    (sums_, square, cross), (worst, far, fall, reach) = _rows.fold(sums, problem.rows)
-    point = _assemble(spec, problem, theta, sums_, (worst, far))
-    return point, _curvature(spec, problem, square, cross, sums_[5]), -fall, reach
-
-
-def _curvature(spec, problem, square, cross, total) -> jax.Array:
-    """The Hessian in theta; a coordinate out of play has curvature 1 and stands alone."""
-    spread = problem.spread
-    corner = square * spread[:, None] * spread[None, :]
-    corner += jnp.diag(jnp.where(spread > 0, problem.penalty, 1))
-    if not spec.bias:
-        return corner
-    edge = (cross * spread)[:, None]
-    return jnp.block([[corner, edge], [edge.T, total[None, None]]])
-
-
 # --- Newton's method with its proof --------------------------------------------------------------
 
 
 class _Run(NamedTuple):
+    """Newton's loop: the best point so far, and the step from it to try next."""
+
     point: _Point
     hess: jax.Array
+    step: jax.Array
     damping: jax.Array
-    steps: jax.Array
+    trials: jax.Array
+    passed: jax.Array
     done: jax.Array
     quasi: jax.Array
 
 
-def _where(condition: jax.Array, this: Any, that: Any) -> Any:
-    return jax.tree.map(functools.partial(jnp.where, condition), this, that)
-
-
 def _newton(spec, problem, start, tol, cap, steps) -> _Outcome:
-    """Damped Newton steps until the optimum is proved, or shown to be at infinity."""
+    """Damped Newton steps until the optimum is proved, or shown to be at infinity.
+
+    The first trial is the start itself. After the residual has passed, one more step is tried:
+    Newton's method converges quadratically, and it ends at the floor of the dtype.
+    """
     quasi_slack = 4 * jnp.sqrt(jnp.finfo(start.dtype).eps)
 
     def advance(run: _Run) -> _Run:
-        point = run.point
-        step = solvers.newton_step(run.hess, point.grad, run.damping)
+        point, step = run.point, run.step
         trial, hess, drop, reach = _measure(spec, problem, point.theta + step, step)
         curvature = step @ run.hess @ step
         verdict = solvers.judge(
@@ -468,62 +464,71 @@ def _newton(spec, problem, start, tol, cap, steps) -> _Outcome:
             run.damping,
         )
         held = step @ hess @ step >= solvers.CURVATURE_HELD * curvature
-        after: _Point = _where(verdict.accept, trial, point)
-        small = after.residual <= tol
+        point, hess = _where(verdict.accept, (trial, hess), (point, run.hess))
+        small = point.residual <= tol
         quasi = small & ~held & (reach > 0) & (drop >= -quasi_slack * reach)
-        done = verdict.stalled | (small & held) | quasi | (after.margin > 0)
-        hess = jnp.where(verdict.accept, hess, run.hess)
-        return _Run(after, hess, verdict.damping, run.steps + 1, done, quasi)
+        passed = small & held
+        done = verdict.stalled | (passed & run.passed) | quasi | (point.margin > 0)
+        done |= (point.residual == 0) | ~jnp.isfinite(point.value)
+        step = solvers.newton_step(hess, point.grad, verdict.damping)
+        return _Run(point, hess, step, verdict.damping, run.trials + 1, passed, done, quasi)
 
-    point, hess, _, _ = _measure(spec, problem, start, jnp.zeros_like(start))
-    damping = jnp.full((), solvers.FIRST_DAMPING, start.dtype)
-    done = (point.margin > 0) | (point.residual == 0) | ~jnp.isfinite(point.value)
-    run = _Run(point, hess, damping, steps, done, jnp.bool_(False))
-    run = jax.lax.while_loop(lambda r: ~r.done & (r.steps < cap), advance, run)
+    nowhere = jax.tree.map(
+        lambda a: jnp.full(a.shape, jnp.inf, a.dtype),
+        jax.eval_shape(lambda: _light(spec, problem, start)),
+    )
+    zero, never = jnp.zeros_like(start), jnp.bool_(False)
+    run = _Run(
+        point=nowhere._replace(theta=start, grad=zero),
+        hess=jnp.zeros((start.size, start.size), start.dtype),
+        step=zero,
+        damping=jnp.full((), 10 * solvers.FIRST_DAMPING, start.dtype),
+        trials=steps,
+        passed=never,
+        done=never,
+        quasi=never,
+    )
+    run = jax.lax.while_loop(lambda r: ~r.done & (r.trials <= cap), advance, run)
     return _prove(spec, problem, run, tol)
 
 
 def _prove(spec: Spec, problem: _Problem, run: _Run, tol: jax.Array) -> _Outcome:
-    """The certificate at the last point, and one more Newton step where that is better."""
-    p = run.point.theta.size
-    separated = run.point.margin > 0
-    threshold = PIVOT_ULPS * p * jnp.finfo(run.hess.dtype).eps
-    plain = _linalg.factor(run.hess)
-    sound = plain.pivot >= threshold
-    nothing = jnp.zeros((p, problem.spread.size), run.hess.dtype)
+    """The certificate at the last point, and, of many optima, the one of least norm."""
+    p, d, point = run.step.size, problem.centre.size, run.point
+    separated = point.margin > 0
+    eps = jnp.finfo(run.hess.dtype).eps
+    unsound = ~(_linalg.factor(run.hess).pivot >= PIVOT_ULPS * p * eps)
     null = _linalg.when(
-        ~sound & ~separated & (run.point.residual <= tol),
-        lambda _: _null_space(spec, problem),
-        nothing,
+        unsound & ~separated & (point.residual <= tol),
+        lambda _: _null_space(problem),
+        jnp.zeros((p, d), run.hess.dtype),
     )
-    typical = jnp.trace(run.hess) / p
     size = jnp.sum(null * null, axis=0)
-    lifted = null * jnp.sqrt(typical / jnp.where(size > 0, size, 1))[None, :]
+    lifted = null * jnp.sqrt(jnp.trace(run.hess) / p / jnp.where(size > 0, size, 1))[None, :]
     whole = _linalg.factor(run.hess + dot(lifted, lifted.T))
-    sound |= whole.pivot >= threshold
-    leverage = _leverage(spec, problem, whole)
-    decrement = jnp.linalg.norm(_linalg.half_solve(whole, run.point.grad))
-    certified = sound & (decrement * leverage <= CERTIFICATE)
-    deficient = jnp.any(size > 0)
-    step = -_linalg.solve(whole, run.point.grad)
-    polished = _light(spec, problem, _least_norm(spec, problem, run.point.theta + step, null))
-    better = certified & (
-        (polished.residual < run.point.residual)
-        | (deficient & (polished.residual <= jnp.maximum(tol, run.point.residual)))
+    decrement = jnp.linalg.norm(_linalg.half_solve(whole, point.grad))
+    certified = decrement * _leverage(problem, whole) <= CERTIFICATE
+    certified &= whole.pivot >= PIVOT_ULPS * p * eps
+    excess = _least_norm_excess(problem, point.theta, null)
+    moved = jnp.linalg.norm(excess[:d] / jnp.where(problem.unit[:d] > 0, problem.unit[:d], 1))
+    point = point._replace(
+        theta=point.theta - excess,
+        # What no row sees beyond rounding changes the scores by rounding.
+        noise=point.noise + ROUNDING_ULPS * d * eps * moved * point.curve,
     )
-    point = _where(better, polished, run.point)
-    certified &= better | ~deficient
-    deficient |= jnp.any(problem.idle)
-    return _Outcome(point, run.steps, certified, deficient, separated, run.quasi)
+    deficient = jnp.any(size > 0) | jnp.any(problem.idle)
+    return _Outcome(point, run.trials - 1, certified, deficient, separated, run.quasi)
 
 
-def _leverage(spec: Spec, problem: _Problem, whole: _linalg.Factor) -> jax.Array:
+def _where(condition: jax.Array, this: Any, that: Any) -> Any:
+    return jax.tree.map(functools.partial(jnp.where, condition), this, that)
+
+
+def _leverage(problem: _Problem, whole: _linalg.Factor) -> jax.Array:
     """max_i |x_i|_{H^-1} over the rows with weight, x_i with the column of ones."""
 
     def maxima(block):
         z = _columns(problem, block) * problem.spread[None, :]
-        if spec.bias:
-            z = jnp.concatenate([z, jnp.ones_like(z[:, :1])], axis=1)
         square = jnp.sum(_linalg.half_solve(whole, z.T) ** 2, axis=0)
         return (), jnp.max(jnp.where(block.weight > 0, square, 0))
 
@@ -531,67 +536,60 @@ def _leverage(spec: Spec, problem: _Problem, whole: _linalg.Factor) -> jax.Array
     return jnp.sqrt(largest)
 
 
-def _standard(problem: _Problem, block: _rows.Rows) -> jax.Array:
-    """The block with columns of this lane's own mean 0 and variance 1; 0 out of play."""
-    z = _columns(problem, block) * problem.spread[None, :]
-    return (z - problem.shift[None, :]) * problem.unit[None, :]
-
-
-def _null_space(spec: Spec, problem: _Problem) -> jax.Array:
+def _null_space(problem: _Problem) -> jax.Array:
     """Directions of theta that no row and no penalty sees, as columns `(p, d)`, the others 0.
 
     Small eigenvalues of X'X only nominate a direction, because X'X has the square of the data's
     condition. It is then cleaned of the other directions by a product with the data themselves,
     and kept if no row sees more of it than its own rounding.
     """
-    d = problem.spread.shape[0]
-    eps = jnp.finfo(problem.spread.dtype).eps
-    held = jnp.where((problem.spread > 0) & (problem.penalty == 0), 0, 1)
+    d = problem.centre.size
+    eps = jnp.finfo(problem.centre.dtype).eps
+    unit, spread, shift = problem.unit[:d], problem.spread[:d], problem.shift[:d]
+    held = jnp.where((spread > 0) & (problem.penalty[:d] == 0), 0, 1).astype(unit.dtype)
 
     def scatter(block):
         z = _standard(problem, block)
         return dot((z * block.weight[:, None]).T, z), ()
 
     square, _ = _rows.fold(scatter, problem.rows)
-    values, vectors = jnp.linalg.eigh(square + jnp.diag(held.astype(square.dtype)))
+    values, vectors = jnp.linalg.eigh(square + jnp.diag(held))
     small = values <= ROUNDING_ULPS * d * eps * jnp.max(values, initial=0)
     null = jnp.where(small[None, :], vectors, 0)
-    rest = jnp.where(small[None, :], 0, vectors)
 
     def seen(block):
         z = _standard(problem, block)
         return dot((z * block.weight[:, None]).T, dot(z, null)), ()
 
     image, _ = _rows.fold(seen, problem.rows)
-    image = image + held[:, None] * null
     inverse = jnp.where(small, 0, 1 / jnp.where(small, 1, values))
-    null = null - dot(rest, inverse[:, None] * dot(rest.T, image))
+    cleaned = dot(vectors.T, image + held[:, None] * null)
+    null = null - dot(vectors, inverse[:, None] * cleaned)
 
     def excess(block):
         z = _standard(problem, block)
-        raw = jnp.abs(block.x) * (problem.scale * problem.spread * problem.unit)[None, :]
+        raw = jnp.abs(block.x) * (problem.scale * spread * unit)[None, :]
         bound = ROUNDING_ULPS * d * eps * dot(raw + jnp.abs(z), jnp.abs(null))
         over = jnp.where((block.weight > 0)[:, None], jnp.abs(dot(z, null)) - bound, 0)
         return (), jnp.max(over, axis=0)
 
     _, over = _rows.fold(excess, problem.rows)
-    null = jnp.where((small & (over <= 0))[None, :], null, 0) * problem.unit[:, None]
-    if not spec.bias:
-        return null
-    return jnp.concatenate([null, -dot(problem.shift, null)[None, :]])
+    null = jnp.where((small & (over <= 0))[None, :], null, 0) * unit[:, None]
+    last = -dot(shift, null)[None, :]
+    return jnp.concatenate([null, last]) if problem.spread.size > d else null
 
 
-def _least_norm(spec: Spec, problem: _Problem, theta: jax.Array, null: jax.Array) -> jax.Array:
-    """Remove from the weights, in the user's units, what lies in the null space."""
-    d = problem.spread.shape[0]
+def _least_norm_excess(problem: _Problem, theta: jax.Array, null: jax.Array) -> jax.Array:
+    """The part of theta whose weights, in the user's units, lie in the null space."""
+    d = problem.centre.size
     factor = _unscaled(problem)
     raw = null[:d] * factor[:, None]
     size = jnp.linalg.norm(raw, axis=0)
-    raw = raw / jnp.where(size > 0, size, 1)[None, :]
-    gram = dot(raw.T, raw) + jnp.diag(jnp.where(size > 0, 0, 1).astype(raw.dtype))
+    size = jnp.where(size > 0, size, 1)
+    raw = raw / size[None, :]
+    gram = dot(raw.T, raw) + jnp.diag(jnp.where(jnp.any(raw != 0, axis=0), 0, 1).astype(raw.dtype))
     amount = _linalg.solve(_linalg.factor(gram), dot(raw.T, theta[:d] * factor))
-    per_size = amount / jnp.where(size > 0, size, 1)
-    return theta - dot(null, per_size)
+    return dot(null, amount / size)
 
 
 # --- other solvers -------------------------------------------------------------------------------
@@ -615,7 +613,7 @@ def _finish(spec, problem, start, tol, cap) -> _Outcome:
     point = _light(spec, problem, theta)
     never = jnp.bool_(False)
     # A penalty on every weight leaves only the bias free, which two classes hold.
-    coercive = ~jnp.any(problem.free[: problem.spread.size]) & ~jnp.any(problem.idle)
+    coercive = ~jnp.any(problem.free[: problem.centre.size]) & ~jnp.any(problem.idle)
     outcome = _Outcome(point, steps, coercive, never, point.margin > 0, never)
     if not dense:
         return outcome
@@ -646,9 +644,9 @@ def _first_curvature(spec: Spec, problem: _Problem, theta: jax.Array) -> jax.Arr
 
 def _separates(spec: Spec, problem: _Problem, params: Hyperplane) -> jax.Array:
     """Whether the returned params, in the user's units, separate beyond rounding."""
-    d = problem.spread.shape[0]
+    d = params.weights.size
     eps = jnp.finfo(params.weights.dtype).eps
-    weights = jnp.where(problem.penalty == 0, params.weights, 0)
+    weights = jnp.where(problem.free[:d], params.weights, 0)
 
     def worst(block):
         scores = dot(block.x, weights) + params.bias

@@ -76,7 +76,7 @@ def fit(
       >>> x = jnp.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
       >>> plane, info = perceptron.fit(x, jnp.array([0, 0, 0, 1]))
       >>> plane.weights.tolist(), plane.bias.item(), int(info.status)
-      ([2.0, 1.0], -2.0, 0)
+      ([3.0, 2.0], -4.0, 0)
     """
     options = (key, init, step_size, max_epochs, sample_weight, feature_mask, bias)
     return _checked_fit(_PLAIN, x, y, *options)
@@ -337,7 +337,7 @@ def _checked_fit(method, x, y, key, init, step_size, max_epochs, sample_weight, 
     step_size = _checks.scalar(step_size, _checks.working_dtype(data.x), "step_size")
     max_epochs = _checks.count(max_epochs, "max_epochs")
     _checks.static(bias, bool, "bias")
-    finite = {}
+    finite: dict[str, Any] = {}
     if init is not None:
         init = _cast(init, data, "init")
         finite = {"|init.weights|": jnp.abs(init.weights), "|init.bias|": jnp.abs(init.bias)}
@@ -515,13 +515,13 @@ def _report(method, task, state, verdict, valid):
     )
     both = jnp.any(task.sign > 0) & jnp.any(task.sign < 0)
     status = jnp.where(both, status, Status.CLASS_TOO_SMALL)
-    nan = partial(jnp.where, valid)
-    params = jax.tree.map(lambda a: nan(a, jnp.nan), state.answer)
+    params = jax.tree.map(lambda a: jnp.where(valid, a, jnp.nan), state.answer)
+    residual = verdict.mistakes.astype(task.rate.dtype)
     info = Info(
         status=jnp.where(valid, status, Status.INVALID_DATA).astype(jnp.int32),
         steps=jnp.where(valid, state.steps, 0),
-        objective=nan(method.objective(verdict), jnp.nan),
-        residual=nan(verdict.mistakes.astype(task.rate.dtype), jnp.nan),
+        objective=jnp.where(valid, method.objective(verdict), jnp.nan),
+        residual=jnp.where(valid, residual, jnp.nan),
     )
     return params, info
 

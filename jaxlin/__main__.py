@@ -1,0 +1,146 @@
+"""The command line: fit every classifier of the package to a table, and say how each did.
+
+`python -m jaxlin [data.csv]` cross-validates on the file, or on the embedded breast cancer data,
+and prints accuracy with standard error, log loss, fit time and status. What it did to the data it
+says; what it cannot use it answers with one line on stderr and exit code 2.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from jaxlin._sheet import BadInput
+
+INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Args:
+      argv: the arguments, those of the process by default.
+
+    Returns:
+      The exit code: 0, 2 for input that cannot be used, 130 when interrupted.
+    """
+    try:
+        _run(_parser().parse_args(argv))
+    except BadInput as error:
+        print(f"jaxlin: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("jaxlin: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader of our output, such as head, has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise BadInput(f"{message} (see --help)")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="python -m jaxlin",
+        description="Fit every classifier of jaxlin to a table by cross-validation.",
+    )
+    parser.add_argument(
+        "data",
+        nargs="?",
+        help="a CSV file: comma, semicolon or tab, with or without a header "
+        "(default: the embedded breast cancer data)",
+    )
+    parser.add_argument(
+        "--target",
+        metavar="COLUMN",
+        help="the column to predict (default: target, class, label or y, else the last)",
+    )
+    parser.add_argument("--folds", type=int, default=10, help="how many (default: 10)")
+    parser.add_argument("--seed", type=int, default=0, help="of the folds (default: 0)")
+    parser.add_argument("--plot", metavar="FILE.png", help="draw the accuracies")
+    parser.add_argument("--json", metavar="FILE", help="write the results for machines")
+    return parser
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    _check(arguments)
+    # Only now: --help and a mistyped option should not wait for these.
+    import jax
+
+    from jaxlin import _evaluate, _report
+
+    if arguments.plot:
+        _report.check_plot(arguments.plot)
+    data = _data(arguments)
+    notes = list(data.notes)
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    with jax.enable_x64(True):
+        weights = _evaluate.folds(data, arguments.folds, arguments.seed, notes)
+        print(_report.heading(data, len(weights), notes), end="\n\n", flush=True)
+        outcomes = []
+        for i, method in enumerate(_evaluate.METHODS):
+            _progress(f"[{i + 1}/{len(_evaluate.METHODS)}] {method.name} ...")
+            outcomes.append(_evaluate.evaluate(method, data, weights))
+        _progress("")
+    print(_report.table(outcomes), flush=True)
+    if arguments.json:
+        about = {"folds": len(weights), "seed": arguments.seed, "notes": notes}
+        _report.write_json(arguments.json, data, outcomes, **about)
+    if arguments.plot:
+        _report.plot(arguments.plot, data, outcomes)
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    if arguments.folds < 2:
+        raise BadInput(f"--folds: expected at least 2, got {arguments.folds}")
+    if not 0 <= arguments.seed < 2**32:
+        raise BadInput(f"--seed: expected from 0 to 2^32 - 1, got {arguments.seed}")
+    if arguments.target is not None and arguments.data is None:
+        raise BadInput("--target: names a column of a file, but no file was given")
+    for option in ("json", "plot"):
+        path = getattr(arguments, option)
+        if path is None:
+            continue
+        if Path(path).is_dir() or not path:
+            raise BadInput(f"--{option} {path}: expected the name of a file")
+        if not Path(path).parent.is_dir():
+            raise BadInput(f"--{option} {path}: no such folder")
+
+
+def _data(arguments: argparse.Namespace):
+    from jaxlin import _table
+
+    if arguments.data is not None:
+        return _table.read(arguments.data, arguments.target)
+    import numpy as np
+
+    from jaxlin import datasets
+
+    x, y, features, classes = datasets.breast_cancer()
+    return _table.Data(
+        source="breast cancer (embedded)",
+        x=np.asarray(x, float),
+        y=np.asarray(y, np.int32),
+        features=list(features),
+        classes=list(classes),
+        target="diagnosis",
+        notes=[],
+    )
+
+
+def _progress(message: str) -> None:
+    """Where the work stands: one line that rewrites itself on a terminal, else lines of a log."""
+    if sys.stderr.isatty():
+        print(f"\r\033[K{message}", end="", file=sys.stderr, flush=True)
+    elif message:
+        print(message, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,346 @@
+"""The perceptron is the textbook's loop, and says truthfully how it ended."""
+
+from functools import partial
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxlin import losses, perceptron
+from jaxlin.types import Hyperplane, Status
+
+FITS = [perceptron.fit, perceptron.fit_averaged, perceptron.fit_pocket]
+X = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
+AND, OR, XOR = np.array([0, 0, 0, 1]), np.array([0, 1, 1, 1]), np.array([0, 1, 1, 0])
+
+
+def textbook(x, y, weight, max_epochs, bias=True):
+    """Rosenblatt's loop in Python integers; also each visit's plane, for the mean and the pocket."""
+    w, b, updates, visited = [0] * len(x[0]), 0, 0, []
+    for _ in range(max_epochs):
+        before = updates
+        for row, label, c in zip(x, y, weight, strict=True):
+            t = 2 * label - 1
+            wrong = t * (sum(i * j for i, j in zip(w, row, strict=True)) + b) <= 0
+            if wrong:
+                w = [j + c * t * i for i, j in zip(row, w, strict=True)]
+                b, updates = b + bias * c * t, updates + 1
+            visited.append((w, b, wrong))
+        if updates == before:
+            break
+    return w, b, updates, visited
+
+
+def integer_problem(seed, d=3, n=30, spread=9):
+    rng = np.random.default_rng(seed)
+    x = rng.integers(-spread, spread + 1, (n, d))
+    truth = rng.integers(-5, 6, d)
+    return x, (x @ truth + rng.integers(-3, 4) > 0).astype(int), rng.integers(1, 4, n)
+
+
+def assert_same(a, b):
+    jax.tree.map(np.testing.assert_array_equal, a, b)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("y", [AND, OR, XOR])
+def test_boolean_functions_are_the_textbook_loop(dtype, y):
+    w, b, updates, _ = textbook(X.astype(int).tolist(), y.tolist(), [1] * 4, 50)
+    plane, info = perceptron.fit(X.astype(dtype), y, max_epochs=50)
+    assert (plane.weights.tolist(), plane.bias.item(), int(info.steps)) == (w, b, updates)
+    assert plane.weights.dtype == info.objective.dtype == info.residual.dtype == dtype
+    expected = Status.MAX_STEPS if y is XOR else Status.CONVERGED
+    assert (info.status, info.residual > 0) == (expected, y is XOR)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_integer_data_are_the_textbook_loop(bias):
+    fit = jax.jit(partial(perceptron.fit, max_epochs=20, bias=bias))
+    for seed in range(25):
+        x, y, weight = integer_problem(seed)
+        w, b, updates, _ = textbook(x.tolist(), y.tolist(), weight.tolist(), 20, bias)
+        plane, info = fit(x, y, sample_weight=weight)
+        assert (plane.weights.tolist(), plane.bias.item(), int(info.steps)) == (w, b, updates)
+        t_s = (2 * y - 1) * (x @ np.array(w) + b)
+        mistakes = (t_s <= 0).sum()
+        assert info.residual == mistakes
+        assert info.status == (Status.MAX_STEPS if mistakes else Status.CONVERGED)
+        loss = np.sum(weight * np.maximum(0, -t_s)) / weight.sum()
+        np.testing.assert_allclose(info.objective, loss, rtol=1e-12)
+
+
+def test_averaged_is_the_mean_over_visits():
+    x, y, weight = integer_problem(0)
+    y = 1 - (1 - y) * (np.arange(30) % 7 > 0)  # no plane separates
+    *_, visited = textbook(x.tolist(), y.tolist(), weight.tolist(), 6)
+    plane, info = perceptron.fit_averaged(x, y, sample_weight=weight, max_epochs=6)
+    np.testing.assert_allclose(plane.weights, np.mean([v[0] for v in visited], 0), rtol=1e-12)
+    np.testing.assert_allclose(plane.bias, np.mean([v[1] for v in visited]), rtol=1e-12)
+    assert info.status == Status.MAX_STEPS
+    assert info.residual == np.sum((2 * y - 1) * (x @ plane.weights + plane.bias) <= 0) > 0
+
+
+def test_averaged_stops_when_the_mean_separates():
+    for seed in range(5):
+        x, y, _ = integer_problem(seed)
+        plane, info = perceptron.fit_averaged(x, y)
+        assert info.status == Status.CONVERGED
+        assert np.all((2 * y - 1) * (x @ plane.weights + plane.bias) > 0)
+
+
+def test_pocket_is_gallant_with_ratchet():
+    for seed in range(6):
+        x, y, weight = integer_problem(seed)
+        y = np.where(np.arange(30) % 8 == 3, 1 - y, y)
+
+        def cost(w, b, x=x, y=y, weight=weight):
+            return np.sum(weight * ((2 * y - 1) * (x @ np.array(w) + b) <= 0))
+
+        *_, visited = textbook(x.tolist(), y.tolist(), weight.tolist(), 8)
+        pocket, current = ([0, 0, 0], 0), ([0, 0, 0], 0)
+        for epoch in range(len(visited) // 30):
+            run, best, candidate = 0, 0, current
+            for (w, b, wrong), c in zip(visited[30 * epoch :][:30], weight, strict=True):
+                run = 0 if wrong else run + c
+                if run > best:
+                    best, candidate = run, (w, b)
+            current = visited[30 * epoch + 29][:2]
+            pocket = min([pocket, candidate, current], key=lambda p: cost(*p))
+        plane, info = perceptron.fit_pocket(x, y, sample_weight=weight, max_epochs=8)
+        assert (plane.weights.tolist(), plane.bias.item()) == pocket
+        np.testing.assert_allclose(info.objective, cost(*pocket) / weight.sum(), rtol=1e-12)
+        assert info.residual == np.sum((2 * y - 1) * (x @ plane.weights + plane.bias) <= 0)
+
+
+def test_mistake_bound_holds():
+    x, y = [[10], [12]], [0, 1]
+    plane, info = perceptron.fit(x, y)
+    assert textbook(x, y, [1, 1], 1000)[2] == info.steps == 233
+    best = Hyperplane(weights=np.array([1.0]), bias=np.array(-11.0))
+    assert 233 <= perceptron.mistake_bound(best, x, y) == (144 + 1) * (1 + 121)
+    for seed in range(15):
+        x, y, weight = integer_problem(seed)
+        for bias in (True, False):
+            for w in (None, weight):
+                plane, info = perceptron.fit(x, y, sample_weight=w, bias=bias)
+                bound = perceptron.mistake_bound(plane, x, y, sample_weight=w, bias=bias)
+                assert (info.steps <= bound) & (np.isfinite(bound) == (info.status == 0))
+
+
+def test_mistake_bound_of_no_separator_is_infinite():
+    plane = Hyperplane(weights=np.array([1.0, 0.0]), bias=np.array(0.0))
+    assert perceptron.mistake_bound(plane, X, XOR) == np.inf
+    assert np.isnan(perceptron.mistake_bound(plane, X * np.nan, XOR))
+    row = np.array([0.0, 1.0, 1.0, 0.0])  # leaves x = (0, 1), (1, 0), told apart by the first
+    bound = perceptron.mistake_bound(
+        plane._replace(bias=np.array(-0.5)), X, [0, 0, 1, 1], sample_weight=row
+    )
+    assert bound == 2 * (1 + 0.25) / 0.25
+
+
+def test_criteria():
+    plane = Hyperplane(weights=np.array([3.0, -4.0]), bias=np.array(1.0))
+    s = X @ plane.weights + plane.bias
+    weight = np.array([1.0, 2.0, 0.5, 3.0])
+    expected = np.sum(weight * np.maximum(0, -(2 * AND - 1) * s))
+    x = np.vstack([X, [[np.nan, 1.0]]])
+    y, w = np.append(AND, 0), np.append(weight, 0.0)
+    np.testing.assert_allclose(perceptron.criterion(plane, x, y, sample_weight=w), expected)
+    far = perceptron.distance_criterion(plane, x, y, sample_weight=w)
+    np.testing.assert_allclose(far, expected / 5)
+    mean = losses.objective(losses.perceptron, plane, x, y, sample_weight=w)
+    np.testing.assert_allclose(expected / 6.5, mean)
+    assert np.isnan(perceptron.criterion(plane, x, y))
+    # A tie counts as a mistake in the derivative, and a weight of 0 has the true one.
+    zero = jax.tree.map(np.zeros_like, plane)
+    slope = jax.grad(perceptron.criterion)(zero, X, AND)
+    np.testing.assert_array_equal(slope.weights, -((2 * AND - 1) @ X))
+    by_weight = jax.grad(lambda w: perceptron.criterion(plane, X, AND, sample_weight=w))
+    np.testing.assert_allclose(
+        by_weight(np.array([1.0, 1.0, 0.0, 0.0])), np.maximum(0, -(2 * AND - 1) * s)
+    )
+
+
+@pytest.mark.parametrize("fit", FITS)
+@pytest.mark.parametrize("key", [None, jax.random.key(3)])
+def test_a_row_of_weight_zero_is_absent(fit, key):
+    x, y, _ = integer_problem(1)
+    at = np.array([0, 7, 7, 30])
+    bad = np.array([[np.nan] * 3, [np.inf, 1, 1], [5, 5, 5], [1e300] * 3])
+    padded = np.insert(x.astype(float), at, bad, axis=0)
+    labels, weight = np.insert(y, at, [9, -1, 0, 1]), np.insert(np.ones(30), at, 0)
+    alone = fit(x, y, key=key, max_epochs=9)
+    assert_same(alone, fit(padded, labels, sample_weight=weight, key=key, max_epochs=9))
+
+
+@pytest.mark.parametrize("fit", FITS)
+def test_a_masked_feature_is_absent(fit):
+    x, y, _ = integer_problem(2)
+    plane, info = fit(x, y, max_epochs=9)
+    wide = np.insert(x.astype(float), 1, np.nan, axis=1)
+    mask = np.array([True, False, True, True])
+    init = Hyperplane(weights=np.array([0.0, np.inf, 0.0, 0.0]), bias=np.array(0.0))
+    masked, told = fit(wide, y, max_epochs=9, feature_mask=mask, init=init)
+    assert masked.weights[1] == 0
+    assert_same((plane.weights, plane.bias), (masked.weights[mask], masked.bias))
+    assert_same(info, told)
+
+
+@pytest.mark.parametrize("fit", FITS)
+def test_lanes_are_single_fits(fit):
+    problems = [integer_problem(seed) for seed in range(4)]
+    x, y, w = (np.stack(a) for a in zip(*problems, strict=True))
+    lanes = jax.vmap(lambda x, y, w: fit(x, y, sample_weight=w, max_epochs=7))(x, y, w)
+    shared = jax.vmap(lambda w: fit(x[0], y[0], sample_weight=w, max_epochs=7))(w)
+    for i in range(4):
+        single = fit(x[i], y[i], sample_weight=w[i], max_epochs=7)
+        assert_same(jax.tree.map(lambda a, i=i: a[i], lanes), single)
+        single = fit(x[0], y[0], sample_weight=w[i], max_epochs=7)
+        assert_same(jax.tree.map(lambda a, i=i: a[i], shared), single)
+
+
+def case(x=X, y=AND, weight=(1.0, 1.0, 1.0, 1.0), w=(0.0, 0.0), b=0.0, epochs=50, step=1.0):
+    init = Hyperplane(weights=np.array(w), bias=np.array(b))
+    return {
+        "x": np.array(x),
+        "y": np.array(y),
+        "sample_weight": np.array(weight),
+        "init": init,
+        "max_epochs": np.array(epochs),
+        "step_size": np.array(step),
+    }
+
+
+GOOD = case()
+EDGE = 1 - 2.0**-51  # x = -1 scores -2^-51 under w = 1, b = EDGE: less than the rounding slack
+ENDS = [
+    (Status.CONVERGED, case(y=OR)),
+    (Status.CONVERGED, case(w=(1.0, 1.0), b=-1.5, epochs=0)),
+    (Status.STALLED, case(x=[[-1, 0], [-1, 0], [1, 0], [1, 0]], y=[0, 0, 1, 1], w=(1, 0), b=EDGE)),
+    (Status.STALLED, case(x=X * 1e150, step=1e300)),
+    (Status.MAX_STEPS, case(y=XOR)),
+    (Status.MAX_STEPS, case(epochs=0)),
+    (Status.MAX_STEPS, case(step=0.0)),
+    (Status.CLASS_TOO_SMALL, case(y=[1, 1, 1, 1])),
+    (Status.CLASS_TOO_SMALL, case(weight=(1.0, 1.0, 1.0, 0.0))),
+    (Status.INVALID_DATA, case(x=X * np.array([[1], [1], [np.nan], [1]]))),
+    (Status.INVALID_DATA, case(x=X * 2.0**509)),
+    (Status.INVALID_DATA, case(y=[0, 0, 2, 1])),
+    (Status.INVALID_DATA, case(weight=(1.0, -1.0, 1.0, 1.0))),
+    (Status.INVALID_DATA, case(weight=(0.0, 0.0, 0.0, 0.0))),
+    (Status.INVALID_DATA, case(weight=(np.inf, 1.0, 1.0, 1.0))),
+    (Status.INVALID_DATA, case(step=-1.0)),
+    (Status.INVALID_DATA, case(step=np.nan)),
+    (Status.INVALID_DATA, case(step=np.inf)),
+    (Status.INVALID_DATA, case(epochs=-1)),
+    (Status.INVALID_DATA, case(w=(np.nan, 0.0))),
+    (Status.INVALID_DATA, case(b=np.inf)),
+]
+
+
+@pytest.mark.parametrize("fit", FITS)
+def test_every_status_alone_and_among_neighbours(fit):
+    def of(c):
+        return fit(**c)
+
+    batch = jax.jit(jax.vmap(of))
+    stack = partial(jax.tree.map, lambda *a: jnp.stack([jnp.asarray(i) for i in a]))
+    clean = jax.tree.map(lambda a: a[0], batch(stack(GOOD, GOOD, GOOD)))
+    for status, bad in ENDS:
+        alone = jax.jit(of)(bad)
+        assert alone[1].status == status, (status, bad)
+        if status == Status.INVALID_DATA:
+            assert alone[1].steps == 0
+            rest = (alone[0], alone[1].objective, alone[1].residual)
+            assert all(np.all(np.isnan(a)) for a in jax.tree.leaves(rest))
+            with pytest.raises(ValueError, match=r"^(x|y|sample_weight|step_size|max_ep|.init)"):
+                of(bad)
+        else:
+            assert_same(of(bad), alone)
+            assert all(np.all(np.isfinite(a)) for a in jax.tree.leaves(alone))
+        lanes = batch(stack(GOOD, bad, GOOD))
+        assert_same(jax.tree.map(lambda a: a[1], lanes), alone)
+        for i in (0, 2):
+            assert_same(jax.tree.map(lambda a, i=i: a[i], lanes), clean)
+
+
+def test_one_class_gets_a_plane_that_puts_all_on_its_side():
+    plane, info = perceptron.fit(X, [1, 1, 1, 1])
+    assert np.all(X @ plane.weights + plane.bias > 0)
+    assert info.residual == 0
+
+
+def test_bad_arguments_are_named():
+    with pytest.raises(ValueError, match=r"x: 1 of 8 entries .* first at \(3, 1\): nan"):
+        perceptron.fit(np.where(np.arange(8).reshape(4, 2) == 7, np.nan, X), AND)
+    with pytest.raises(ValueError, match=r"step_size: 1 of 1"):
+        perceptron.fit(X, AND, step_size=-1)
+    with pytest.raises(TypeError, match=r"labels\.encode"):
+        perceptron.fit(X, AND.astype(float))
+    with pytest.raises(TypeError, match="max_epochs"):
+        perceptron.fit(X, AND, max_epochs=10.0)
+    with pytest.raises(TypeError, match="bias"):
+        perceptron.fit(X, AND, bias=1)
+    wide = Hyperplane(weights=np.zeros(3), bias=np.zeros(()))
+    with pytest.raises(ValueError, match=r"init\.weights: expected shape \(2,\), got \(3,\)"):
+        perceptron.fit(X, AND, init=wide)
+    with pytest.raises(ValueError, match=r"params\.weights: expected shape \(2,\)"):
+        perceptron.criterion(wide, X, AND)
+
+
+@pytest.mark.parametrize("fit", FITS)
+def test_random_picks(fit):
+    x, y, _ = integer_problem(4)
+    one, other = (fit(x, y, key=jax.random.key(i)) for i in range(2))
+    assert_same(one, fit(x, y, key=jax.random.key(0)))
+    assert one[1].steps != other[1].steps
+    for plane, info in (one, other):
+        assert info.status == Status.CONVERGED
+        assert np.all((2 * y - 1) * (x @ plane.weights + plane.bias) > 0)
+
+
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
+def test_half_precision_and_small_labels(dtype):
+    x, y, _ = integer_problem(5)
+    exact = perceptron.fit(x.astype(np.float32), y)
+    half = perceptron.fit(jnp.asarray(x, dtype), y.astype(np.uint8))
+    assert half[0].weights.dtype == np.float32
+    assert_same(exact, half)
+    assert_same(exact, perceptron.fit(x.astype(np.float32), y.astype(bool)))
+
+
+def test_a_second_call_compiles_nothing():
+    perceptron.fit(X, AND, step_size=1.0, max_epochs=10)
+    before = perceptron._fit._cache_size()
+    perceptron.fit(X, OR, step_size=2, max_epochs=np.int64(20))
+    perceptron.fit(jnp.asarray(X), OR, step_size=jnp.asarray(0.5), max_epochs=jnp.int32(7))
+    assert perceptron._fit._cache_size() == before
+
+
+def test_a_sweep_is_one_compile():
+    @jax.jit
+    @chex.assert_max_traces(1)
+    def of(step_size):
+        return perceptron.fit(X, AND, step_size=step_size)
+
+    steps = np.array([0.5, 1.0, 4.0])
+    each = [of(s) for s in steps]
+    swept = jax.vmap(lambda s: perceptron.fit(X, AND, step_size=s))(steps)
+    for i, one in enumerate(each):
+        assert_same(one, jax.tree.map(lambda a, i=i: a[i], swept))
+        # From 0 a step size only scales.
+        assert_same(one[0].weights, each[1][0].weights * steps[i])
+
+
+def test_it_starts_from_init():
+    plane, info = perceptron.fit(X, AND)
+    again, told = perceptron.fit(X, AND, init=plane)
+    assert_same(again, plane)
+    assert (told.steps, told.status) == (0, Status.CONVERGED)
+
+
+def test_reverse_mode_raises():
+    with pytest.raises(ValueError, match="while_loop"):
+        jax.grad(lambda x: perceptron.fit(x, AND)[0].bias)(X)

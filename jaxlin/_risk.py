@@ -22,7 +22,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _checks, _implicit, _linalg, _rows, solvers
+from jaxlin import _frame, _implicit, _linalg, _rows, solvers
+from jaxlin._frame import Problem
 from jaxlin._linalg import dot
 from jaxlin.types import Hyperplane, Info, Status
 
@@ -38,8 +39,6 @@ DENSE_LIMIT = 1024
 PIVOT_ULPS = 16
 # Products of p terms are trusted beyond this many units of p * eps of their magnitude.
 ROUNDING_ULPS = 16
-# Rows sampled for the frame of an x that many lanes share.
-SAMPLE_ROWS = 64
 
 
 class Spec(NamedTuple):
@@ -55,31 +54,6 @@ class Spec(NamedTuple):
     margins: Margins
     solver: solvers.Solver | None
     bias: bool
-
-
-class _Problem(NamedTuple):
-    """The rows and the frame: score = [(x - centre) * scale, 1] . (spread * theta).
-
-    Without a bias the column of ones, and the last coordinate, are not there, and centre is 0.
-
-    centre, scale: `(d,)`, the same for all lanes that share x
-    spread: `(p,)`, powers of two and 1 for the bias; 0 for a column out of play (masked, constant)
-    shift, unit: `(p,)`, mean and 1 / standard deviation of the columns that theta sees; 0 and 1
-      for the bias
-    penalty: `(p,)`, l2 on theta
-    free: `(p,)`, coordinates in play without penalty
-    idle: `(d,)`, columns that are asked for but hold one value, and have no penalty
-    """
-
-    rows: _rows.Rows
-    centre: jax.Array
-    scale: jax.Array
-    spread: jax.Array
-    shift: jax.Array
-    unit: jax.Array
-    penalty: jax.Array
-    free: jax.Array
-    idle: jax.Array
 
 
 class _Point(NamedTuple):
@@ -134,15 +108,15 @@ def fit(
     """
     newton = _is_newton(spec, rows.x.shape[1])
     cap = jnp.int32(100 if newton else 1000) if max_steps is None else max_steps
-    problem = _frame(jax.lax.stop_gradient(rows), jax.lax.stop_gradient(l2), spec.bias)
-    start = _enter(problem, init, spec.bias)
+    problem = _frame.make(jax.lax.stop_gradient(rows), jax.lax.stop_gradient(l2), spec.bias)
+    start = _frame.enter(problem, init, spec.bias)
     if newton:
         outcome = _newton(spec, problem, start, tol, cap, jnp.int32(0))
     else:
         outcome = _finish(spec, problem, start, tol, cap)
-    live = problem._replace(rows=rows, penalty=_penalty(l2, problem.scale, problem.spread))
+    live = problem._replace(rows=rows, penalty=_frame.penalty(l2, problem.scale, problem.spread))
     theta = _implicit.root(lambda at: _gradient(spec, live, at), outcome.point.theta)
-    params = _leave(problem, theta, spec.bias)
+    params = _frame.leave(problem, theta, spec.bias)
     separated = _linalg.when(
         outcome.separated,
         lambda _: _separates(spec, problem, jax.lax.stop_gradient(params)),
@@ -168,134 +142,6 @@ def _is_newton(spec: Spec, d: int) -> bool:
     if spec.solver is None:
         return d + spec.bias <= NEWTON_LIMIT
     return spec.solver is solvers.newton
-
-
-# --- the frame -----------------------------------------------------------------------------------
-
-
-@jax.custom_batching.custom_vmap
-def _centre_and_scale(rows: _rows.Rows) -> tuple[jax.Array, jax.Array]:
-    """The weighted mean of each column, and a power of two that brings it near one."""
-
-    def moments(block):
-        present = (block.weight > 0)[:, None]
-        return dot(block.weight, block.x), jnp.max(jnp.where(present, jnp.abs(block.x), 0), axis=0)
-
-    mean, largest = _rows.fold(moments, rows)
-    return mean, _scale(largest)
-
-
-@_centre_and_scale.def_vmap
-def _(axis_size, in_batched, rows):
-    """Lanes that share x share the frame, or `x - centre` would become one copy per lane.
-
-    What they share cannot depend on their weights: the centre is the median of a sample of rows,
-    so that a few rows of junk that no lane gives weight do not move it.
-    """
-    if in_batched[0].x:
-        axes = jax.tree.map(lambda batched: 0 if batched else None, in_batched[0])
-        each = jax.vmap(_centre_and_scale.fun, in_axes=(axes,), axis_size=axis_size)
-        return each(rows), (True, True)
-    n, _ = rows.x.shape
-    dtype = _checks.working_dtype(rows.x)
-    safe = jnp.abs(rows.x.astype(dtype)) <= _checks.safe_range(dtype)
-    largest = jnp.max(jnp.where(safe, jnp.abs(rows.x.astype(dtype)), 0), axis=0)
-    sample = slice(None, None, max(1, n // SAMPLE_ROWS))
-    middle = jnp.nanmedian(jnp.where(safe[sample], rows.x[sample].astype(dtype), jnp.nan), axis=0)
-    return (jnp.nan_to_num(middle), _scale(largest)), (False, False)
-
-
-def _scale(largest: jax.Array) -> jax.Array:
-    # Bounded, so that a row without weight cannot overflow in the frame of those with.
-    return jnp.minimum(1 / _linalg.power_of_two(largest), _checks.safe_range(largest.dtype))
-
-
-def _frame(rows: _rows.Rows, l2: jax.Array, bias: bool) -> _Problem:
-    centre, scale = _centre_and_scale(rows)
-    centre = centre if bias else jnp.zeros_like(centre)
-
-    def moments(block):
-        z = (block.x - centre[None, :]) * scale[None, :]
-        present = (block.weight > 0)[:, None]
-        sums = dot(block.weight, jnp.concatenate([z, z * z], axis=1))
-        return sums, jnp.max(jnp.where(present, jnp.abs(z), 0), axis=0)
-
-    sums, largest = _rows.fold(moments, rows)
-    mean, square = jnp.split(sums, 2)
-    eps = jnp.finfo(centre.dtype).eps
-    # Rounding of the mean is all that is left of a column of one value.
-    in_play = largest > 4 * eps * jnp.abs(centre * scale)
-    idle = ~in_play & (l2 == 0)
-    if rows.feature_mask is not None:
-        in_play &= rows.feature_mask
-        idle &= rows.feature_mask
-    mean = mean if bias else jnp.zeros_like(mean)
-    deviation = jnp.sqrt(jnp.maximum(square - mean**2, eps * square))
-    deviation = jnp.where(in_play & (deviation > 0), deviation, 1)
-    spread = jnp.where(in_play, 1 / _linalg.power_of_two(deviation), 0)
-    return _Problem(
-        rows=rows,
-        centre=centre,
-        scale=scale,
-        spread=_with_bias(spread, 1, bias),
-        shift=_with_bias(mean * spread, 0, bias),
-        unit=_with_bias(
-            jnp.where(in_play, 1 / jnp.where(in_play, deviation * spread, 1), 0), 1, bias
-        ),
-        penalty=_penalty(l2, scale, _with_bias(spread, 1, bias)),
-        free=_with_bias((l2 == 0) & in_play, True, bias),
-        idle=idle,
-    )
-
-
-def _with_bias(features: jax.Array, last: float, bias: bool) -> jax.Array:
-    """A vector over features, extended by the bias's entry if there is one."""
-    return jnp.concatenate([features, jnp.full((int(bias),), last, features.dtype)])
-
-
-def _penalty(l2: jax.Array, scale: jax.Array, spread: jax.Array) -> jax.Array:
-    """l2 as theta feels it, 0 for the bias."""
-    d = l2.shape[0]
-    return _with_bias(l2 * (scale * spread[:d]) ** 2, 0, spread.shape[0] > d)
-
-
-def _unscaled(problem: _Problem) -> jax.Array:
-    """The factor from theta to weights in the user's units, `(d,)`."""
-    return problem.scale * problem.spread[: problem.scale.size]
-
-
-def _enter(problem: _Problem, init: Hyperplane | None, bias: bool) -> jax.Array:
-    """theta of the user's params; a column out of play starts, and stays, at 0."""
-    if init is None:
-        return jnp.zeros_like(problem.spread)
-    factor = _unscaled(problem)
-    theta = jnp.where(factor > 0, init.weights / jnp.where(factor > 0, factor, 1), 0)
-    if bias:
-        moved = init.bias + dot(problem.centre, init.weights)
-        theta = jnp.concatenate([theta, moved[None]])
-    return jax.lax.stop_gradient(theta)
-
-
-def _leave(problem: _Problem, theta: jax.Array, bias: bool) -> Hyperplane:
-    d = problem.centre.size
-    weights = theta[:d] * _unscaled(problem)
-    if not bias:
-        return Hyperplane(weights=weights, bias=jnp.zeros((), theta.dtype))
-    return Hyperplane(weights=weights, bias=theta[d] - dot(problem.centre, weights))
-
-
-def _columns(problem: _Problem, block: _rows.Rows) -> jax.Array:
-    """The block in the frame that all lanes share, `(rows, p)`, with its column of ones."""
-    z = (block.x - problem.centre[None, :]) * problem.scale[None, :]
-    extra = problem.spread.size - problem.centre.size
-    return jnp.concatenate([z, jnp.ones((z.shape[0], extra), z.dtype)], axis=1)
-
-
-def _standard(problem: _Problem, block: _rows.Rows) -> jax.Array:
-    """The block's features with this lane's own mean 0 and variance 1, `(rows, d)`; 0 out of play."""
-    d = problem.centre.size
-    z = _columns(problem, block)[:, :d] * problem.spread[None, :d]
-    return (z - problem.shift[None, :d]) * problem.unit[None, :d]
 
 
 # --- passes over the data ------------------------------------------------------------------------
@@ -324,7 +170,7 @@ def _worst(spec: Spec, block: _rows.Rows, scores: jax.Array) -> jax.Array:
     return jnp.max(jnp.where((block.weight > 0)[None, :, None], both, -jnp.inf), axis=1)
 
 
-def _measure(spec: Spec, problem: _Problem, theta: jax.Array, step: jax.Array):
+def _measure(spec: Spec, problem: Problem, theta: jax.Array, step: jax.Array):
     """J with its Hessian X'DX, in one pass.
 
     Args:
@@ -336,7 +182,7 @@ def _measure(spec: Spec, problem: _Problem, theta: jax.Array, step: jax.Array):
     """
 
     def sums(block):
-        z = _columns(problem, block)
+        z = _frame.columns(problem, block)
         freed = jnp.where(problem.free[None, :], jnp.stack([theta, step]), 0)
         thetas = jnp.concatenate([theta[None], freed]) * problem.spread[None, :]
         s = dot(z, thetas.T)
@@ -351,11 +197,11 @@ def _measure(spec: Spec, problem: _Problem, theta: jax.Array, step: jax.Array):
     return point, hess, -worst[0, 1], worst[1, 1]
 
 
-def _light(spec: Spec, problem: _Problem, theta: jax.Array) -> _Point:
+def _light(spec: Spec, problem: Problem, theta: jax.Array) -> _Point:
     """J without its Hessian, in one pass."""
 
     def sums(block):
-        z = _columns(problem, block)
+        z = _frame.columns(problem, block)
         thetas = jnp.stack([theta, jnp.where(problem.free, theta, 0)]) * problem.spread[None, :]
         s = dot(z, thetas.T)
         pull, _, terms = _per_row(spec, block, _scored(block, s[:, 0]))
@@ -371,7 +217,7 @@ def _assemble(problem, theta, terms, columns, worst) -> _Point:
     grad = columns * problem.spread + problem.penalty * theta
     eps = jnp.finfo(theta.dtype).eps
     # The bias of the user's units holds centre . weights, and rounds with its size.
-    size = dot(jnp.abs(problem.centre * _unscaled(problem)), jnp.abs(theta[:d]))
+    size = dot(jnp.abs(problem.centre * _frame.unscaled(problem)), jnp.abs(theta[:d]))
     size = size + jnp.sum(jnp.abs(theta[d:]))
     slack = ROUNDING_ULPS * theta.size * eps * (worst[1] + size)
     return _Point(
@@ -385,18 +231,18 @@ def _assemble(problem, theta, terms, columns, worst) -> _Point:
     )
 
 
-def _residual(problem: _Problem, grad: jax.Array) -> jax.Array:
+def _residual(problem: Problem, grad: jax.Array) -> jax.Array:
     d = problem.centre.size
     # Moving a weight of a centred column moves the bias against it.
     centred = grad - problem.shift * (grad[d] if grad.size > d else 0)
     return jnp.max(jnp.abs(centred * problem.unit), initial=0)
 
 
-def _gradient(spec: Spec, problem: _Problem, theta: jax.Array) -> jax.Array:
+def _gradient(spec: Spec, problem: Problem, theta: jax.Array) -> jax.Array:
     """dJ/dtheta, differentiable in everything; coordinates out of play give themselves back."""
 
     def sums(block):
-        z = _columns(problem, block)
+        z = _frame.columns(problem, block)
         scores = _scored(block, dot(z, theta * problem.spread))
         return dot(block.weight * jax.vmap(jax.grad(spec.loss))(scores, block.y), z), ()
 
@@ -406,7 +252,7 @@ def _gradient(spec: Spec, problem: _Problem, theta: jax.Array) -> jax.Array:
 
 
 @functools.cache
-def _objective(spec: Spec) -> Callable[[jax.Array, _Problem], jax.Array]:
+def _objective(spec: Spec) -> Callable[[jax.Array, Problem], jax.Array]:
     """J as a solver takes it, value and gradient from the same pass. Not differentiable in data."""
 
     @jax.custom_jvp
@@ -422,7 +268,7 @@ def _objective(spec: Spec) -> Callable[[jax.Array, _Problem], jax.Array]:
 
 
 @functools.cache
-def _hessian(spec: Spec) -> Callable[[jax.Array, _Problem], jax.Array]:
+def _hessian(spec: Spec) -> Callable[[jax.Array, Problem], jax.Array]:
     def hessian(theta, problem):
         return _measure(spec, problem, theta, jnp.zeros_like(theta))[1]
 
@@ -492,7 +338,7 @@ def _newton(spec, problem, start, tol, cap, steps) -> _Outcome:
     return _prove(spec, problem, run, tol)
 
 
-def _prove(spec: Spec, problem: _Problem, run: _Run, tol: jax.Array) -> _Outcome:
+def _prove(spec: Spec, problem: Problem, run: _Run, tol: jax.Array) -> _Outcome:
     """The certificate at the last point, and, of many optima, the one of least norm."""
     p, d, point = run.step.size, problem.centre.size, run.point
     separated = point.margin > 0
@@ -524,11 +370,11 @@ def _where(condition: jax.Array, this: Any, that: Any) -> Any:
     return jax.tree.map(functools.partial(jnp.where, condition), this, that)
 
 
-def _leverage(problem: _Problem, whole: _linalg.Factor) -> jax.Array:
+def _leverage(problem: Problem, whole: _linalg.Factor) -> jax.Array:
     """max_i |x_i|_{H^-1} over the rows with weight, x_i with the column of ones."""
 
     def maxima(block):
-        z = _columns(problem, block) * problem.spread[None, :]
+        z = _frame.columns(problem, block) * problem.spread[None, :]
         square = jnp.sum(_linalg.half_solve(whole, z.T) ** 2, axis=0)
         return (), jnp.max(jnp.where(block.weight > 0, square, 0))
 
@@ -536,7 +382,7 @@ def _leverage(problem: _Problem, whole: _linalg.Factor) -> jax.Array:
     return jnp.sqrt(largest)
 
 
-def _null_space(problem: _Problem) -> jax.Array:
+def _null_space(problem: Problem) -> jax.Array:
     """Directions of theta that no row and no penalty sees, as columns `(p, d)`, the others 0.
 
     Small eigenvalues of X'X only nominate a direction, because X'X has the square of the data's
@@ -549,7 +395,7 @@ def _null_space(problem: _Problem) -> jax.Array:
     held = jnp.where((spread > 0) & (problem.penalty[:d] == 0), 0, 1).astype(unit.dtype)
 
     def scatter(block):
-        z = _standard(problem, block)
+        z = _frame.standard(problem, block)
         return dot((z * block.weight[:, None]).T, z), ()
 
     square, _ = _rows.fold(scatter, problem.rows)
@@ -558,7 +404,7 @@ def _null_space(problem: _Problem) -> jax.Array:
     null = jnp.where(small[None, :], vectors, 0)
 
     def seen(block):
-        z = _standard(problem, block)
+        z = _frame.standard(problem, block)
         return dot((z * block.weight[:, None]).T, dot(z, null)), ()
 
     image, _ = _rows.fold(seen, problem.rows)
@@ -567,7 +413,7 @@ def _null_space(problem: _Problem) -> jax.Array:
     null = null - dot(vectors, inverse[:, None] * cleaned)
 
     def excess(block):
-        z = _standard(problem, block)
+        z = _frame.standard(problem, block)
         raw = jnp.abs(block.x) * (problem.scale * spread * unit)[None, :]
         bound = ROUNDING_ULPS * d * eps * dot(raw + jnp.abs(z), jnp.abs(null))
         over = jnp.where((block.weight > 0)[:, None], jnp.abs(dot(z, null)) - bound, 0)
@@ -579,10 +425,10 @@ def _null_space(problem: _Problem) -> jax.Array:
     return jnp.concatenate([null, last]) if problem.spread.size > d else null
 
 
-def _least_norm_excess(problem: _Problem, theta: jax.Array, null: jax.Array) -> jax.Array:
+def _least_norm_excess(problem: Problem, theta: jax.Array, null: jax.Array) -> jax.Array:
     """The part of theta whose weights, in the user's units, lie in the null space."""
     d = problem.centre.size
-    factor = _unscaled(problem)
+    factor = _frame.unscaled(problem)
     raw = null[:d] * factor[:, None]
     size = jnp.linalg.norm(raw, axis=0)
     size = jnp.where(size > 0, size, 1)
@@ -622,10 +468,14 @@ def _finish(spec, problem, start, tol, cap) -> _Outcome:
     for again in (theta, start):
         outcome = _linalg.when(
             _open(outcome, tol) & (outcome.steps < cap),
-            lambda o, again=again: _newton(spec, problem, again, tol, cap, o.steps),
+            functools.partial(_again, spec, problem, again, tol, cap),
             outcome,
         )
     return outcome
+
+
+def _again(spec, problem, start, tol, cap, outcome: _Outcome) -> _Outcome:
+    return _newton(spec, problem, start, tol, cap, outcome.steps)
 
 
 def _open(outcome: _Outcome, tol: jax.Array) -> jax.Array:
@@ -634,7 +484,7 @@ def _open(outcome: _Outcome, tol: jax.Array) -> jax.Array:
     return ~(passed | outcome.separated | outcome.quasi) & jnp.isfinite(outcome.point.value)
 
 
-def _first_curvature(spec: Spec, problem: _Problem, theta: jax.Array) -> jax.Array:
+def _first_curvature(spec: Spec, problem: Problem, theta: jax.Array) -> jax.Array:
     """The Hessian where every score is 0, whose curvature bounds the logistic loss's."""
     eps = jnp.finfo(theta.dtype).eps
     bare = problem._replace(rows=problem.rows._replace(offset=None))
@@ -642,7 +492,7 @@ def _first_curvature(spec: Spec, problem: _Problem, theta: jax.Array) -> jax.Arr
     return hess + jnp.diag(jnp.sqrt(eps) * jnp.diagonal(hess) + jnp.finfo(theta.dtype).tiny)
 
 
-def _separates(spec: Spec, problem: _Problem, params: Hyperplane) -> jax.Array:
+def _separates(spec: Spec, problem: Problem, params: Hyperplane) -> jax.Array:
     """Whether the returned params, in the user's units, separate beyond rounding."""
     d = params.weights.size
     eps = jnp.finfo(params.weights.dtype).eps

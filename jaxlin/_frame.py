@@ -1,0 +1,168 @@
+"""The frame in which a smooth fit runs: columns centred and scaled, exactly undone.
+
+With a bias the columns are centred, which costs nothing; they are scaled by powers of two, which
+rounds nothing. Raw units of any size are then solved alike, and the Newton system is well scaled.
+Shapes: `n` rows, `d` features, `p` = d + 1 coordinates with a bias, else d.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxlin import _checks, _linalg, _rows
+from jaxlin._linalg import dot
+from jaxlin.types import Hyperplane
+
+# Rows sampled for the frame of an x that many lanes share.
+SAMPLE_ROWS = 64
+
+
+class Problem(NamedTuple):
+    """The rows and the frame: score = [(x - centre) * scale, 1] . (spread * theta).
+
+    Without a bias the column of ones, and the last coordinate, are not there, and centre is 0.
+
+    centre, scale: `(d,)`, the same for all lanes that share x
+    spread: `(p,)`, powers of two and 1 for the bias; 0 for a column out of play (masked, constant)
+    shift, unit: `(p,)`, mean and 1 / standard deviation of the columns that theta sees; 0 and 1
+      for the bias
+    penalty: `(p,)`, l2 on theta
+    free: `(p,)`, coordinates in play without penalty
+    idle: `(d,)`, columns that are asked for but hold one value, and have no penalty
+    """
+
+    rows: _rows.Rows
+    centre: jax.Array
+    scale: jax.Array
+    spread: jax.Array
+    shift: jax.Array
+    unit: jax.Array
+    penalty: jax.Array
+    free: jax.Array
+    idle: jax.Array
+
+
+@jax.custom_batching.custom_vmap
+def _centre_and_scale(rows: _rows.Rows) -> tuple[jax.Array, jax.Array]:
+    """The weighted mean of each column, and a power of two that brings it near one."""
+
+    def moments(block):
+        present = (block.weight > 0)[:, None]
+        return dot(block.weight, block.x), jnp.max(jnp.where(present, jnp.abs(block.x), 0), axis=0)
+
+    mean, largest = _rows.fold(moments, rows)
+    return mean, _scale(largest)
+
+
+@_centre_and_scale.def_vmap
+def _(axis_size, in_batched, rows):
+    """Lanes that share x share the frame, or `x - centre` would become one copy per lane.
+
+    What they share cannot depend on their weights: the centre is the median of a sample of rows,
+    so that a few rows of junk that no lane gives weight do not move it.
+    """
+    if in_batched[0].x:
+        axes = jax.tree.map(lambda batched: 0 if batched else None, in_batched[0])
+        each = jax.vmap(_centre_and_scale.fun, in_axes=(axes,), axis_size=axis_size)
+        return each(rows), (True, True)
+    n, _ = rows.x.shape
+    dtype = _checks.working_dtype(rows.x)
+    safe = jnp.abs(rows.x.astype(dtype)) <= _checks.safe_range(dtype)
+    largest = jnp.max(jnp.where(safe, jnp.abs(rows.x.astype(dtype)), 0), axis=0)
+    sample = slice(None, None, max(1, n // SAMPLE_ROWS))
+    middle = jnp.nanmedian(jnp.where(safe[sample], rows.x[sample].astype(dtype), jnp.nan), axis=0)
+    return (jnp.nan_to_num(middle), _scale(largest)), (False, False)
+
+
+def _scale(largest: jax.Array) -> jax.Array:
+    # Bounded, so that a row without weight cannot overflow in the frame of those with.
+    return jnp.minimum(1 / _linalg.power_of_two(largest), _checks.safe_range(largest.dtype))
+
+
+def make(rows: _rows.Rows, l2: jax.Array, bias: bool) -> Problem:
+    centre, scale = _centre_and_scale(rows)
+    centre = centre if bias else jnp.zeros_like(centre)
+
+    def moments(block):
+        z = (block.x - centre[None, :]) * scale[None, :]
+        present = (block.weight > 0)[:, None]
+        sums = dot(block.weight, jnp.concatenate([z, z * z], axis=1))
+        return sums, jnp.max(jnp.where(present, jnp.abs(z), 0), axis=0)
+
+    sums, largest = _rows.fold(moments, rows)
+    mean, square = jnp.split(sums, 2)
+    eps = jnp.finfo(centre.dtype).eps
+    # Rounding of the mean is all that is left of a column of one value.
+    in_play = largest > 4 * eps * jnp.abs(centre * scale)
+    idle = ~in_play & (l2 == 0)
+    if rows.feature_mask is not None:
+        in_play &= rows.feature_mask
+        idle &= rows.feature_mask
+    mean = mean if bias else jnp.zeros_like(mean)
+    deviation = jnp.sqrt(jnp.maximum(square - mean**2, eps * square))
+    deviation = jnp.where(in_play & (deviation > 0), deviation, 1)
+    spread = jnp.where(in_play, 1 / _linalg.power_of_two(deviation), 0)
+    return Problem(
+        rows=rows,
+        centre=centre,
+        scale=scale,
+        spread=with_bias(spread, 1, bias),
+        shift=with_bias(mean * spread, 0, bias),
+        unit=with_bias(
+            jnp.where(in_play, 1 / jnp.where(in_play, deviation * spread, 1), 0), 1, bias
+        ),
+        penalty=penalty(l2, scale, with_bias(spread, 1, bias)),
+        free=with_bias((l2 == 0) & in_play, True, bias),
+        idle=idle,
+    )
+
+
+def with_bias(features: jax.Array, last: float, bias: bool) -> jax.Array:
+    """A vector over features, extended by the bias's entry if there is one."""
+    return jnp.concatenate([features, jnp.full((int(bias),), last, features.dtype)])
+
+
+def penalty(l2: jax.Array, scale: jax.Array, spread: jax.Array) -> jax.Array:
+    """l2 as theta feels it, 0 for the bias."""
+    d = l2.shape[0]
+    return with_bias(l2 * (scale * spread[:d]) ** 2, 0, spread.shape[0] > d)
+
+
+def unscaled(problem: Problem) -> jax.Array:
+    """The factor from theta to weights in the user's units, `(d,)`."""
+    return problem.scale * problem.spread[: problem.scale.size]
+
+
+def enter(problem: Problem, init: Hyperplane | None, bias: bool) -> jax.Array:
+    """theta of the user's params; a column out of play starts, and stays, at 0."""
+    if init is None:
+        return jnp.zeros_like(problem.spread)
+    factor = unscaled(problem)
+    theta = jnp.where(factor > 0, init.weights / jnp.where(factor > 0, factor, 1), 0)
+    if bias:
+        moved = init.bias + dot(problem.centre, init.weights)
+        theta = jnp.concatenate([theta, moved[None]])
+    return jax.lax.stop_gradient(theta)
+
+
+def leave(problem: Problem, theta: jax.Array, bias: bool) -> Hyperplane:
+    d = problem.centre.size
+    weights = theta[:d] * unscaled(problem)
+    if not bias:
+        return Hyperplane(weights=weights, bias=jnp.zeros((), theta.dtype))
+    return Hyperplane(weights=weights, bias=theta[d] - dot(problem.centre, weights))
+
+
+def columns(problem: Problem, block: _rows.Rows) -> jax.Array:
+    """The block in the frame that all lanes share, `(rows, p)`, with its column of ones."""
+    z = (block.x - problem.centre[None, :]) * problem.scale[None, :]
+    extra = problem.spread.size - problem.centre.size
+    return jnp.concatenate([z, jnp.ones((z.shape[0], extra), z.dtype)], axis=1)
+
+
+def standard(problem: Problem, block: _rows.Rows) -> jax.Array:
+    """The features of the block with this lane's mean 0 and variance 1, `(rows, d)`."""
+    d = problem.centre.size
+    z = columns(problem, block)[:, :d] * problem.spread[None, :d]
+    return (z - problem.shift[None, :d]) * problem.unit[None, :d]

@@ -6,15 +6,18 @@ says; what it cannot use it answers with one line on stderr and exit code 2.
 """
 
 import argparse
+import io
 import os
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from jaxlin._sheet import BadInput
 
 INTERRUPTED = 130
+LOG_SECONDS = 5  # between lines of progress where stderr is no terminal
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -69,31 +72,38 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(arguments: argparse.Namespace) -> None:
     _check(arguments)
-    # Only now: --help and a mistyped option should not wait for these.
+    data = _data(arguments)
+    # Only now: --help, a mistyped option and an unreadable file should not wait for these.
     import jax
 
     from jaxlin import _evaluate, _report
 
     if arguments.plot:
         _report.check_plot(arguments.plot)
-    data = _data(arguments)
-    notes = list(data.notes)
-    if hasattr(sys.stdout, "reconfigure"):
+    if isinstance(sys.stdout, io.TextIOWrapper):  # names that the terminal cannot show
         sys.stdout.reconfigure(errors="backslashreplace")
     with jax.enable_x64(True):
-        weights = _evaluate.folds(data, arguments.folds, arguments.seed, notes)
+        weights, notes = _evaluate.folds(data, arguments.folds, arguments.seed)
+        notes = [*data.notes, *notes]
         print(_report.heading(data, len(weights), notes), end="\n\n", flush=True)
-        outcomes = []
-        for i, method in enumerate(_evaluate.METHODS):
-            _progress(f"[{i + 1}/{len(_evaluate.METHODS)}] {method.name} ...")
-            outcomes.append(_evaluate.evaluate(method, data, weights))
-        _progress("")
+        outcomes = _evaluated(data, weights)
     print(_report.table(outcomes), flush=True)
     if arguments.json:
         about = {"folds": len(weights), "seed": arguments.seed, "notes": notes}
         _report.write_json(arguments.json, data, outcomes, **about)
     if arguments.plot:
         _report.plot(arguments.plot, data, outcomes)
+
+
+def _evaluated(data: Any, weights: Any) -> list:
+    from jaxlin import _evaluate
+
+    progress = _Progress()
+    try:
+        programs = _evaluate.compile_all(_evaluate.METHODS, data, weights, progress)
+        return [_evaluate.evaluate(program, data, weights, progress) for program in programs]
+    finally:
+        progress.clear()
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -113,7 +123,7 @@ def _check(arguments: argparse.Namespace) -> None:
             raise BadInput(f"--{option} {path}: no such folder")
 
 
-def _data(arguments: argparse.Namespace):
+def _data(arguments: argparse.Namespace) -> Any:
     from jaxlin import _table
 
     if arguments.data is not None:
@@ -134,13 +144,28 @@ def _data(arguments: argparse.Namespace):
     )
 
 
-def _progress(message: str) -> None:
-    """Where the work stands: one line that rewrites itself on a terminal, else lines of a log."""
-    if sys.stderr.isatty():
-        print(f"\r\033[K{message}", end="", file=sys.stderr, flush=True)
-    elif message:
-        print(message, file=sys.stderr, flush=True)
+class _Progress:
+    """Where the work stands, on stderr: a line that rewrites itself, or now and then a new one."""
+
+    def __init__(self) -> None:
+        self.tty = sys.stderr.isatty()
+        self.last = time.monotonic()
+
+    def __call__(self, message: str) -> None:
+        if self.tty:
+            print(f"\r\033[K{message}", end="", file=sys.stderr, flush=True)
+        elif time.monotonic() - self.last > LOG_SECONDS:
+            print(message, file=sys.stderr, flush=True)
+            self.last = time.monotonic()
+
+    def clear(self) -> None:
+        """Leave the terminal's line empty for what follows."""
+        if self.tty:
+            self("")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    if code == INTERRUPTED:
+        os._exit(code)  # without waiting for what is still compiling
+    sys.exit(code)

@@ -1,14 +1,14 @@
 """Every classifier of the package on one problem, by cross-validation: the command line's engine.
 
-A method is one line of `METHODS`. Its folds run one after another in one compiled program, so
-that the time of a fit can be told from the time of compiling. Shapes: `n` rows, `d` features, `k`
-classes.
+A method is one line of `METHODS`. Each is compiled once, for one fold, and the folds run one after
+another: so memory holds one fold, and the time of a fit is told from the time of compiling.
+Shapes: `n` rows, `d` features, `k` classes.
 """
 
 import functools
 import time
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import jax
@@ -24,28 +24,51 @@ class Method(NamedTuple):
 
     name: what the table calls it
     fit: `fit(x, y, *, sample_weight, ...)`; a binary one goes through one-vs-rest when k > 2
-    options: of the fit, by keyword
+    options: of the fit: `options(n)` returns keywords
     log_odds: whether scores are log-odds, so that log loss has a meaning
     multiclass: whether the fit takes `num_classes`
     """
 
     name: str
     fit: Callable
-    options: Mapping[str, Any] = MappingProxyType({})
+    options: Callable[[int], dict[str, Any]] = lambda n: {}
     log_odds: bool = False
     multiclass: bool = False
 
 
 # A mild penalty on standardised columns: scikit-learn's C = 1 comes to this with 1,000 rows.
 L2 = 1e-3
+VISITS = 100_000  # of a perceptron to rows: a moment's work where only separable data would end it
+COMPILERS = 2  # threads; XLA compiles outside of Python's lock
+
+
+def _passes(n: int) -> dict[str, Any]:
+    return {"max_epochs": min(1000, max(5, VISITS // n))}
+
+
+def _ridge(solver: solvers.Solver) -> Callable[[int], dict[str, Any]]:
+    return lambda n: {"l2": L2, "solver": solver}
+
 
 METHODS = (
-    Method("perceptron", perceptron.fit),
-    Method("perceptron, averaged", perceptron.fit_averaged),
-    Method("perceptron, pocket", perceptron.fit_pocket),
-    Method("logistic, Newton", logistic.fit, {"l2": L2, "solver": solvers.newton}, log_odds=True),
-    Method("logistic, L-BFGS", logistic.fit, {"l2": L2, "solver": solvers.lbfgs}, log_odds=True),
+    Method("perceptron", perceptron.fit, _passes),
+    Method("perceptron, averaged", perceptron.fit_averaged, _passes),
+    Method("perceptron, pocket", perceptron.fit_pocket, _passes),
+    Method("logistic, Newton", logistic.fit, _ridge(solvers.newton), log_odds=True),
+    Method("logistic, L-BFGS", logistic.fit, _ridge(solvers.lbfgs), log_odds=True),
 )
+
+
+class Program(NamedTuple):
+    """A method, compiled for the shapes of one problem.
+
+    run: `(x, y, weights (1, n)) -> (values (1, 2), info)`
+    seconds: what compiling took
+    """
+
+    method: Method
+    run: Callable
+    seconds: float
 
 
 class Outcome(NamedTuple):
@@ -55,7 +78,7 @@ class Outcome(NamedTuple):
     accuracy: `(folds,)`
     log_loss: `(folds,)`, or None where scores are no log-odds
     status: `(folds,)`
-    fit_seconds: of one fold, its fit and its scores
+    fit_seconds: the median over the folds, fit and scores
     compile_seconds: before the first fit
     """
 
@@ -67,62 +90,79 @@ class Outcome(NamedTuple):
     compile_seconds: float
 
 
-def evaluate(method: Method, data: Data, weights: jax.Array) -> Outcome:
-    """Cross-validate one method, each fold standardised by its own training rows.
+def compile_all(
+    methods: Sequence[Method], data: Data, weights: jax.Array, progress: Callable[[str], None]
+) -> list[Program]:
+    """Compile every method for the shapes of `data` and of one fold, two at a time."""
+    programs = []
+    pool = ThreadPoolExecutor(COMPILERS)
+    try:
+        for program in pool.map(lambda method: _compile(method, data, weights[:1]), methods):
+            programs.append(program)
+            progress(f"compiling: {len(programs)} of {len(methods)}")
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+    return programs
+
+
+def evaluate(
+    program: Program, data: Data, weights: jax.Array, progress: Callable[[str], None]
+) -> Outcome:
+    """Cross-validate one method, fold by fold, each standardised by its own training rows.
 
     Args:
-      method: what to try.
+      program: the method, as `compile_all` returned it.
       data: the problem.
       weights: `(folds, n)` training weights.
+      progress: is told where the work stands.
     """
-    k = len(data.classes)
-    fit, options = method.fit, method.options
-    if method.multiclass or k > 2:
-        fit = fit if method.multiclass else multiclass.one_vs_rest(fit)
-        options = {**options, "num_classes": k}
-    judge = _judge(method.log_odds, method.log_odds and k > 2 and not method.multiclass)
-    run = functools.partial(
-        resample.cross_validate, _standardized(fit), judge, batch_size=1, **options
-    )
-    start = time.perf_counter()
-    program = jax.jit(run).lower(data.x, data.y, weights).compile()
-    compiled = time.perf_counter()
-    values, info = jax.block_until_ready(program(data.x, data.y, weights))
-    done = time.perf_counter()
-    values = np.asarray(values)
+    x, y = jnp.asarray(data.x), jnp.asarray(data.y)
+    folds, seconds = [], []
+    for i in range(len(weights)):
+        progress(f"{program.method.name}: fold {i + 1} of {len(weights)}")
+        scaler = features.standardizer(x, sample_weight=weights[i])
+        scaled = jax.block_until_ready(features.standardize(scaler, x))
+        start = time.perf_counter()
+        value, info = program.run(scaled, y, weights[i : i + 1])
+        folds.append((np.asarray(value[0]), int(info.status[0])))
+        seconds.append(time.perf_counter() - start)
+    values = np.stack([value for value, _ in folds])
     return Outcome(
-        name=method.name,
+        name=program.method.name,
         accuracy=values[:, 0],
-        log_loss=values[:, 1] if method.log_odds else None,
-        status=np.asarray(info.status),
-        fit_seconds=(done - compiled) / len(weights),
-        compile_seconds=compiled - start,
+        log_loss=values[:, 1] if program.method.log_odds else None,
+        status=np.array([status for _, status in folds]),
+        fit_seconds=float(np.median(seconds)),
+        compile_seconds=program.seconds,
     )
 
 
-def folds(data: Data, wanted: int, seed: int, notes: list[str]) -> jax.Array:
-    """`(folds, n)` training weights; fewer folds than wanted where no class has as many rows."""
+def folds(data: Data, wanted: int, seed: int) -> tuple[jax.Array, list[str]]:
+    """`(folds, n)` training weights, fewer than wanted where no class has as many rows; notes."""
     sizes = np.bincount(data.y, minlength=len(data.classes))
     number = min(wanted, int(sizes.max()))
+    notes = []
     if number < wanted:
         notes.append(f"{number} folds instead of {wanted}: no class has more rows than that")
-    rare = [f"'{name}' ({size})" for name, size in zip(data.classes, sizes, strict=True)]
-    rare = [text for text, size in zip(rare, sizes, strict=True) if size < number]
+    rare = [f"'{c}' ({n})" for c, n in zip(data.classes, sizes, strict=True) if n < number]
     if rare:
-        notes.append(f"classes with fewer rows than folds: {', '.join(rare)}")
-    return resample.stratified_kfold(jax.random.key(seed), data.y, folds=number)
+        notes.append(f"fewer rows than folds in the classes: {', '.join(rare)}")
+    return resample.stratified_kfold(jax.random.key(seed), data.y, folds=number), notes
 
 
-def _standardized(fit: Callable) -> Callable:
-    """The fit on columns of mean 0 and variance 1 under its weights, its params in units of x."""
-
-    def fit_standardized(x, y, *, sample_weight, **options):
-        scaler = features.standardizer(x, sample_weight=sample_weight)
-        scaled = features.standardize(scaler, x)
-        params, info = fit(scaled, y, sample_weight=sample_weight, **options)
-        return features.unstandardize(scaler, params), info
-
-    return fit_standardized
+def _compile(method: Method, data: Data, weights: jax.Array) -> Program:
+    k = len(data.classes)
+    fit, options = method.fit, method.options(len(data.y))
+    if k > 2 and not method.multiclass:
+        fit = multiclass.one_vs_rest(fit)
+    if k > 2 or method.multiclass:
+        options["num_classes"] = k
+    judge = _judge(method.log_odds, one_vs_rest=k > 2 and not method.multiclass)
+    run = functools.partial(resample.cross_validate, fit, judge, batch_size=1, **options)
+    start = time.perf_counter()
+    with jax.enable_x64(True):  # a thread does not inherit it
+        compiled = jax.jit(run).lower(data.x, data.y, weights).compile()
+    return Program(method, compiled, time.perf_counter() - start)
 
 
 def _judge(log_odds: bool, one_vs_rest: bool) -> Callable:

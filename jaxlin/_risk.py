@@ -31,6 +31,8 @@ Margins = Callable[[jax.Array, jax.Array], jax.Array]
 
 # A finite optimum is proved below 1; the rest is for rounding.
 CERTIFICATE = 0.1
+# Scores of this size are certain of their class; a start of such scores is poor unless optimal.
+FAR = 50.0
 # Up to this many coordinates the default is Newton's method, and L-BFGS beyond.
 NEWTON_LIMIT = 256
 # Up to this many, an optimum found without a Hessian is finished and proved with one.
@@ -39,6 +41,8 @@ DENSE_LIMIT = 1024
 PIVOT_ULPS = 16
 # Products of p terms are trusted beyond this many units of p * eps of their magnitude.
 ROUNDING_ULPS = 16
+# The sums of a pass, and the scores they are made of, are trusted to so many units of rounding.
+NOISE_ULPS = 4
 
 
 class Spec(NamedTuple):
@@ -62,6 +66,7 @@ class _Point(NamedTuple):
     noise: `()`, the rounding bound of the residual
     margin: `()`, the least margin of the unpenalised part of theta, less its rounding
     curve: `()`, the mean second derivative of the loss
+    reach: `()`, the largest size of a score, offsets left out
     """
 
     theta: jax.Array
@@ -71,6 +76,7 @@ class _Point(NamedTuple):
     noise: jax.Array
     margin: jax.Array
     curve: jax.Array
+    reach: jax.Array
 
 
 class _Outcome(NamedTuple):
@@ -187,14 +193,13 @@ def _measure(spec: Spec, problem: Problem, theta: jax.Array, step: jax.Array):
         thetas = jnp.concatenate([theta[None], freed]) * problem.spread[None, :]
         s = dot(z, thetas.T)
         pull, curve, terms = _per_row(spec, block, _scored(block, s[:, 0]))
-        return (terms, dot(pull, z), dot((z * curve[:, None]).T, z)), _worst(spec, block, s[:, 1:])
+        return (terms, dot(pull, z), dot((z * curve[:, None]).T, z)), _worst(spec, block, s)
 
     (terms, columns, square), worst = _rows.fold(sums, problem.rows)
     # A coordinate out of play has curvature 1 and stands alone.
     diagonal = jnp.where(problem.spread > 0, problem.penalty, 1)
     hess = square * problem.spread[:, None] * problem.spread[None, :] + jnp.diag(diagonal)
-    point = _assemble(problem, theta, terms, columns, worst[:, 0])
-    return point, hess, -worst[0, 1], worst[1, 1]
+    return _assemble(problem, theta, terms, columns, worst), hess, -worst[0, 2], worst[1, 2]
 
 
 def _light(spec: Spec, problem: Problem, theta: jax.Array) -> _Point:
@@ -205,10 +210,10 @@ def _light(spec: Spec, problem: Problem, theta: jax.Array) -> _Point:
         thetas = jnp.stack([theta, jnp.where(problem.free, theta, 0)]) * problem.spread[None, :]
         s = dot(z, thetas.T)
         pull, _, terms = _per_row(spec, block, _scored(block, s[:, 0]))
-        return (terms, dot(pull, z)), _worst(spec, block, s[:, 1:])
+        return (terms, dot(pull, z)), _worst(spec, block, s)
 
     (terms, columns), worst = _rows.fold(sums, problem.rows)
-    return _assemble(problem, theta, terms, columns, worst[:, 0])
+    return _assemble(problem, theta, terms, columns, worst)
 
 
 def _assemble(problem, theta, terms, columns, worst) -> _Point:
@@ -219,15 +224,16 @@ def _assemble(problem, theta, terms, columns, worst) -> _Point:
     # The bias of the user's units holds centre . weights, and rounds with its size.
     size = dot(jnp.abs(problem.centre * _frame.unscaled(problem)), jnp.abs(theta[:d]))
     size = size + jnp.sum(jnp.abs(theta[d:]))
-    slack = ROUNDING_ULPS * theta.size * eps * (worst[1] + size)
+    slack = ROUNDING_ULPS * theta.size * eps * (worst[1, 1] + size)
     return _Point(
         theta=theta,
         value=value + dot(problem.penalty, theta * theta) / 2,
         grad=grad,
         residual=_residual(problem, grad),
-        noise=eps * (jnp.sqrt(square) + tilt + curve * size),
-        margin=-worst[0] - slack,
+        noise=NOISE_ULPS * eps * (jnp.sqrt(square) + tilt + curve * size),
+        margin=-worst[0, 1] - slack,
         curve=curve,
+        reach=worst[1, 0],
     )
 
 
@@ -294,8 +300,8 @@ class _Run(NamedTuple):
 def _newton(spec, problem, start, tol, cap, steps) -> _Outcome:
     """Damped Newton steps until the optimum is proved, or shown to be at infinity.
 
-    The first trial is the start itself. After the residual has passed, one more step is tried:
-    Newton's method converges quadratically, and it ends at the floor of the dtype.
+    The first trial is the start, taken if it is no worse than 0. After the residual has passed, one
+    more step is tried: the method converges quadratically, so it ends at the floor of the dtype.
     """
     quasi_slack = 4 * jnp.sqrt(jnp.finfo(start.dtype).eps)
 
@@ -310,25 +316,24 @@ def _newton(spec, problem, start, tol, cap, steps) -> _Outcome:
             run.damping,
         )
         held = step @ hess @ step >= solvers.CURVATURE_HELD * curvature
-        point, hess = _where(verdict.accept, (trial, hess), (point, run.hess))
+        # Far out the loss is a polyhedron, on which Newton's method zigzags: not a place to start.
+        wild = (trial.reach > FAR) & (trial.residual > jnp.sqrt(tol)) & (run.trials == steps)
+        accept = verdict.accept & ~wild
+        point, hess = _where(accept, (trial, hess), (point, run.hess))
         small = point.residual <= tol
         quasi = small & ~held & (reach > 0) & (drop >= -quasi_slack * reach)
         passed = small & held
         done = verdict.stalled | (passed & run.passed) | quasi | (point.margin > 0)
-        done |= (point.residual == 0) | ~jnp.isfinite(point.value)
+        done |= point.residual == 0
         step = solvers.newton_step(hess, point.grad, verdict.damping)
         return _Run(point, hess, step, verdict.damping, run.trials + 1, passed, done, quasi)
 
-    nowhere = jax.tree.map(
-        lambda a: jnp.full(a.shape, jnp.inf, a.dtype),
-        jax.eval_shape(lambda: _light(spec, problem, start)),
-    )
-    zero, never = jnp.zeros_like(start), jnp.bool_(False)
+    never = jnp.bool_(False)
     run = _Run(
-        point=nowhere._replace(theta=start, grad=zero),
+        point=_unseen_origin(spec, problem),
         hess=jnp.zeros((start.size, start.size), start.dtype),
-        step=zero,
-        damping=jnp.full((), 10 * solvers.FIRST_DAMPING, start.dtype),
+        step=start,
+        damping=jnp.full((), solvers.LEAST_DAMPING, start.dtype),
         trials=steps,
         passed=never,
         done=never,
@@ -336,6 +341,23 @@ def _newton(spec, problem, start, tol, cap, steps) -> _Outcome:
     )
     run = jax.lax.while_loop(lambda r: ~r.done & (r.trials <= cap), advance, run)
     return _prove(spec, problem, run, tol)
+
+
+def _unseen_origin(spec: Spec, problem: Problem) -> _Point:
+    """theta = 0 with its objective, which needs no pass over x, before its gradient is known."""
+    rows = problem.rows
+    each = jax.vmap(spec.loss)(_scored(rows, jnp.zeros_like(rows.weight)), rows.y)
+    unknown = jnp.full((), jnp.inf, rows.weight.dtype)
+    return _Point(
+        theta=jnp.zeros_like(problem.spread),
+        value=jnp.sum(rows.weight * each),
+        grad=jnp.zeros_like(problem.spread),
+        residual=unknown,
+        noise=unknown,
+        margin=-unknown,
+        curve=unknown,
+        reach=unknown,
+    )
 
 
 def _prove(spec: Spec, problem: Problem, run: _Run, tol: jax.Array) -> _Outcome:

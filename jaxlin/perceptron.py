@@ -279,7 +279,7 @@ class _Task(NamedTuple):
     rows: weights scaled by a power of two to at most 1, so that integers stay exact
     sign: `(n,)` t, or 0
     rate: `(n,)` step_size * sample_weight * t
-    listed: `(n,)` row indices, those with weight first
+    listed: `(n,)` row indices, those with weight first; None without a key
     present: `()` int32, the number of rows with weight
     key: a PRNG key, or None for each row in its turn
     bias: a Python bool
@@ -288,7 +288,7 @@ class _Task(NamedTuple):
     rows: _rows.Rows
     sign: jax.Array
     rate: jax.Array
-    listed: jax.Array
+    listed: jax.Array | None
     present: jax.Array
     key: Any
     bias: bool
@@ -338,6 +338,8 @@ def _checked_fit(method, x, y, key, init, step_size, max_epochs, sample_weight, 
     step_size = _checks.scalar(step_size, _checks.working_dtype(data.x), "step_size")
     max_epochs = _checks.count(max_epochs, "max_epochs")
     _checks.static(bias, bool, "bias")
+    if key is not None and not isinstance(key, jax.Array | np.ndarray):
+        raise TypeError(f"key: expected a PRNG key, as of jax.random.key(0), got {key!r}")
     finite: dict[str, Any] = {}
     if init is not None:
         init = _cast(init, data, "init")
@@ -378,7 +380,7 @@ def _task(rows, valid, data, key, step_size, bias):
         rows=rows._replace(weight=weight),
         sign=sign,
         rate=step_size * given * sign,
-        listed=jnp.argsort(weight == 0, stable=True),
+        listed=None if key is None else jnp.argsort(weight == 0, stable=True),
         present=jnp.sum(weight != 0, dtype=jnp.int32),
         key=key,
         bias=bias,

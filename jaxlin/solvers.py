@@ -37,8 +37,8 @@ Solver = Callable[..., tuple[Any, Info]]
 CURVATURE_HELD = 0.9
 # Newton steps at a residual below tol without that proof, after which there is none to come.
 PATIENCE = 5
-# Damping of the first Newton step, relative to the gradient: negligible unless curvature is.
-FIRST_DAMPING = 1e-3
+# The least damping of a Newton step, relative to the gradient: negligible unless curvature is.
+LEAST_DAMPING = 1e-3
 # Differences of objectives below this many units of rounding say nothing.
 NOISE_ULPS = 32
 # Up to this many parameters the proof uses a dense Hessian, beyond it conjugate gradients.
@@ -88,7 +88,7 @@ def newton(
 ) -> tuple[Any, Info]:
     """Newton-Raphson, damped: solve (H + c |g| I) p = -g, with c adapted to what the step achieved.
 
-    c falls tenfold after a good step and rises tenfold after a rejected one, so that the steps are
+    c falls after a good step and rises tenfold after a rejected one, so that the steps are
     Newton's near the minimum and short, safe ones far from it (Li, Fukushima, Qi and Yamashita,
     2004). O(p^3) a step, and one Hessian.
 
@@ -435,7 +435,9 @@ def judge(
     telling = finite & (jnp.abs(decrease) > noise)
     accept = finite & jnp.where(telling, decrease >= 1e-3 * predicted, trial_residual < residual)
     good = accept & (~telling | (decrease >= 0.5 * predicted))
-    damping = jnp.where(good, 0.1 * damping, jnp.where(accept, damping, 10 * damping))
+    # Down slowly and up fast took the fewest steps on 20,000 hard problems.
+    lower = jnp.maximum(0.3 * damping, LEAST_DAMPING)
+    damping = jnp.where(good, lower, jnp.where(accept, damping, 10 * damping))
     return Verdict(accept, damping, finite & ~telling & ~accept)
 
 
@@ -447,7 +449,7 @@ class _NewtonMemory(NamedTuple):
 
 def _newton_start(problem: _Problem, point: jax.Array) -> State:
     value, grad = jax.value_and_grad(problem.value)(point)
-    damping = jnp.full((), FIRST_DAMPING, value.dtype)
+    damping = jnp.full((), LEAST_DAMPING, value.dtype)
     memory = _NewtonMemory(problem.hessian(point), damping, jnp.int32(0))
     return State(point, value, grad, jnp.bool_(False), jnp.bool_(False), memory)
 

@@ -1,0 +1,326 @@
+"""The command line: every bad file gets one line that names the place, every good one a table."""
+
+import io
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from jaxlin import _evaluate, _report, _table, perceptron
+from jaxlin.__main__ import main
+from jaxlin._sheet import BadInput
+from jaxlin.types import Status
+
+GOOD = "a,b,kind\n1,2,x\n3,4,y\n5,7,x\n8,8,y\n"
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write_file(content, name="data.csv"):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return str(path)
+
+    return write_file
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """One cheap method in place of all."""
+    methods = (_evaluate.Method("perceptron", perceptron.fit, lambda n: {"max_epochs": 20}),)
+    monkeypatch.setattr(_evaluate, "METHODS", methods)
+
+
+# Bad input: exit code 2, one line on stderr, nothing on stdout
+
+BAD = {
+    "empty": ("", ["the file is empty"]),
+    "blank lines only": ("\n\n  \n", ["the file is empty"]),
+    "header only": ("a,b,kind\n", ["a header but no rows"]),
+    "one column": ("kind\nx\ny\n", ["only one column found"]),
+    "ragged, short": (GOOD + "1,x\n", ["row 5 (line 6) has 2 cells, expected 3", "'kind'"]),
+    "ragged, long": (GOOD + "1,2,3,x\n", ["row 5 (line 6) has 4 cells", "after column 'kind'"]),
+    "ragged after blank": (GOOD + "\n\n1,x\n", ["row 5 (line 8)"]),
+    "not a number": (
+        "a,b,kind\n1,2,x\n3,oops,y\n5,7,x\n",
+        ["row 2 (line 3), column 'b'", "'oops' is not a number"],
+    ),
+    "not a number, no header": (
+        "1,2,x\n3,oops,y\n5,7,x\n2,2,x\n",
+        ["row 2 (line 2), column 'column 2' (no header found", "'oops'"],
+    ),
+    "infinite": ("a,b,kind\n1,2,x\n3,-inf,y\n5,7,x\n", ["row 2", "'b'", "'-inf' is not finite"]),
+    "too large": ("a,b,kind\n1,2,x\n3,1e300,y\n5,7,x\n", ["row 2", "'b'", "too large"]),
+    "one class": ("a,kind\n1,x\n2,x\n", ["target 'kind' holds one class only, 'x' (2 rows)"]),
+    "one class written twice": ("a,kind\n1,1\n2,1.0\n", ["one class only, '1'"]),
+    "a class per row": ("a,kind\n1,x\n2,y\n3,z\n", ["3 distinct values in 3 rows", "--target"]),
+    "regression": (
+        "a,price\n" + "".join(f"{i % 3},{i * 1.5}\n" for i in range(40)),
+        ["target 'price' holds 40 distinct numbers in 40 rows", "regression", "--target"],
+    ),
+    "no target anywhere": ("a,kind\n1,\n2,?\n", ["target 'kind' is missing in every row"]),
+    "nothing to learn from": ("a,kind\n1,x\n1,y\n1,x\n", ["no column besides", "'a' (constant)"]),
+    "open quote": ('a,kind\n1,"x\n2,y\n', ["line 3", "check the quotes"]),
+    "latin-1": (
+        "a,name,kind\n1,caf\xe9,x\n".encode("latin-1"),
+        ["row 1 (line 2), column 'name'", "not UTF-8"],
+    ),
+    "latin-1 header": ("a,n\xe9,kind\n1,2,x\n".encode("latin-1"), ["header of column 2 is not"]),
+    "utf-16": (GOOD.encode("utf-16"), ["UTF-16"]),
+    "binary": (b"\x00\x01\x02,\n", ["not a text file"]),
+    "workbook": (b"PK\x03\x04abc", ["export it as CSV"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_file(case, write, capsys):
+    content, expected = BAD[case]
+    assert_refused([write(content)], expected, capsys)
+
+
+def assert_refused(argv, expected, capsys):
+    assert main(argv) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1 and err.startswith("jaxlin: ")
+    for words in expected:
+        assert words in err
+
+
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        (["--target", "king"], ["no column 'king', did you mean 'kind'?", "'a', 'b', 'kind'"]),
+        (["--target", "zzz"], ["no column 'zzz'; columns: 'a', 'b', 'kind'"]),
+        (["--folds", "1"], ["--folds: expected at least 2, got 1"]),
+        (["--folds", "many"], ["argument --folds: invalid int value: 'many'"]),
+        (["--seed", "-1"], ["--seed: expected from 0"]),
+        (["--colour"], ["unrecognized arguments: --colour"]),
+        (["--json", "/nowhere/out.json"], ["--json /nowhere/out.json: no such folder"]),
+        (["--json", "/"], ["expected the name of a file"]),
+        (["--plot", "out.abc"], ["--plot out.abc: expected a name ending in one of", ".png"]),
+    ],
+)
+def test_bad_option(argv, expected, write, capsys):
+    assert_refused([write(GOOD), *argv], expected, capsys)
+
+
+def test_files_that_cannot_be_read(tmp_path, capsys):
+    assert_refused([str(tmp_path / "none.csv")], ["none.csv: no such file"], capsys)
+    assert_refused([str(tmp_path)], [f"{tmp_path}: Is a directory"], capsys)
+    assert_refused(["--target", "a"], ["no file was given"], capsys)
+
+
+def test_without_matplotlib(write, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    expected = ['pip install "jaxlin[plot]"']
+    assert_refused([write(GOOD), "--plot", "out.png"], expected, capsys)
+
+
+def test_interrupt(write, capsys, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_evaluate, "folds", interrupt)
+    assert main([write(GOOD)]) == 130
+    assert capsys.readouterr().err == "jaxlin: interrupted\n"
+
+
+# Good input: what is made of it, and what is said about it
+
+
+def test_header_and_names(write):
+    data = _table.read(write(GOOD))
+    np.testing.assert_array_equal(data.x, [[1, 2], [3, 4], [5, 7], [8, 8]])
+    assert data.features == ["a", "b"] and data.classes == ["x", "y"] and data.target == "kind"
+    assert data.y.tolist() == [0, 1, 0, 1]
+    assert data.notes == ["target: 'kind', the last column (--target chooses another)"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        GOOD.replace(",", ";"),
+        GOOD.replace(",", "\t"),
+        GOOD.replace(",", "|"),
+        GOOD.replace("\n", "\r\n"),
+        GOOD.replace("\n", "\n\n"),
+        "\ufeff" + GOOD,
+        GOOD.replace("kind", '"kind"').replace("x", '" x"'),
+        GOOD.replace(",", " , "),
+        "".join(f"{line},\n" for line in GOOD.splitlines()),
+        GOOD.rstrip("\n"),
+        GOOD + ",,\n",
+    ],
+)
+def test_dialects(text, write):
+    data, plain = _table.read(write(text)), _table.read(write(GOOD, "plain.csv"))
+    np.testing.assert_array_equal(data.x, plain.x)
+    np.testing.assert_array_equal(data.y, plain.y)
+    assert data.features == plain.features and data.classes == plain.classes
+
+
+def test_decimal_comma(write):
+    data = _table.read(write("a;b;kind\n1,5;2;x\n-3,25;4;y\n5;7;x\n"))
+    np.testing.assert_array_equal(data.x, [[1.5, 2], [-3.25, 4], [5, 7]])
+
+
+def test_no_header(write):
+    data = _table.read(write("5.1,3.5,setosa\n4.9,3.0,setosa\n6.3,3.3,virginica\n"))
+    assert data.features == ["column 1", "column 2"] and len(data.y) == 3
+    assert any("no header" in note for note in data.notes)
+    letters = _table.read(write("p,x,e\np,y,f\nq,x,e\nq,y,f\np,x,f\n"))
+    assert len(letters.y) == 5
+    assert _table.read(write("1,0\n2,1\n3,0\n")).classes == ["0", "1"]
+
+
+def test_target_by_name(write):
+    path = write("Label,a,b\n0,1,5\n1,2,5.5\n0,3,7\n")
+    data = _table.read(path)
+    assert data.target == "Label" and data.features == ["a", "b"] and data.classes == ["0", "1"]
+    assert "by its name" in data.notes[0]
+    path = write("a,B,c\n1,x,3\n2,y,4\n3,x,5\n")
+    assert _table.read(path, "b").target == "B"
+
+
+def test_numeric_classes_are_numbers(write):
+    data = _table.read(write("a,y\n1,10\n2,9.0\n3,9\n4,-1\n"))
+    assert data.classes == ["-1", "9", "10"] and data.y.tolist() == [2, 1, 1, 0]
+
+
+def test_missing_values(write):
+    text = "a,c,kind\n1,red,x\n,red,y\n6,NA,x\nNaN,blue,y\n2,?,?\n5,blue,\n2,red,x\n"
+    data = _table.read(write(text))
+    np.testing.assert_allclose(data.x, [[1, 1], [3, 1], [6, 1], [3, 0], [2, 1]])
+    assert data.features == ["a", "c=red"]
+    assert "2 rows without a target dropped (first: row 5)" in data.notes
+    assert any(
+        "'a' (2, by the mean 3), 'c' (1, by the most frequent, 'red')" in n for n in data.notes
+    )
+
+
+def test_place_is_that_of_the_file_after_dropped_rows(write):
+    text = "a,kind\n1,\n\n2,x\n3,y\noops,x\n4,y\n"
+    with pytest.raises(BadInput, match=r"row 4 \(line 6\), column 'a'"):
+        _table.read(write(text))
+
+
+def test_categories_and_useless_columns(write):
+    rows = [f"name{i},{'abc'[i % 3]},{i},7,,{'xy'[i % 2]}" for i in range(12)]
+    data = _table.read(write("\n".join(["who,c,a,same,void,kind", *rows])))
+    assert data.features == ["c=b", "c=c", "a"]
+    np.testing.assert_array_equal(data.x[:3], [[0, 0, 0], [1, 0, 1], [0, 1, 2]])
+    assert any("'c' (3)" in note for note in data.notes)
+    dropped = "'who' (text, 12 distinct values), 'same' (constant), 'void' (empty)"
+    assert any(dropped in note for note in data.notes)
+
+
+def test_repeated_and_nameless_columns(write):
+    data = _table.read(write("a,a,,kind\n1,2,3,x\n3,4,4,y\n5,7,9,x\n"))
+    assert data.features == ["a", "a (2)", "column 3"]
+    assert any("second 'a'" in note for note in data.notes)
+
+
+# The whole run
+
+
+@pytest.fixture(scope="module")
+def breast_cancer(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    out, err, before = io.StringIO(), io.StringIO(), (sys.stdout, sys.stderr)
+    sys.stdout, sys.stderr = out, err
+    try:
+        code = main(["--folds", "4", "--json", f"{folder}/out.json", "--plot", f"{folder}/out.png"])
+    finally:
+        sys.stdout, sys.stderr = before
+    return code, out.getvalue(), folder
+
+
+def test_embedded_data_with_every_method(breast_cancer):
+    code, out, _ = breast_cancer
+    assert code == 0
+    for method in _evaluate.METHODS:
+        (line,) = [row for row in out.splitlines() if row.startswith(f"{method.name}  ")]
+        assert float(line.split("+-")[0].split()[-1]) > 0.9
+        assert ("-  " in line.split("+-")[1]) != method.log_odds
+        if method.log_odds:
+            assert "converged (4 of 4)" in line
+    assert "569 rows, 30 features, 2 classes" in out and "4-fold cross-validation" in out
+
+
+def test_json_is_strict_and_complete(breast_cancer):
+    content = json.loads((breast_cancer[2] / "out.json").read_text(), parse_constant=pytest.fail)
+    assert content["rows"] == 569 and content["folds"] == 4 and len(content["classes"]) == 2
+    assert [m["name"] for m in content["methods"]] == [m.name for m in _evaluate.METHODS]
+    for record, method in zip(content["methods"], _evaluate.METHODS, strict=True):
+        assert (record["log_loss"] is not None) == method.log_odds
+        assert len(record["fold_accuracy"]) == 4 and sum(record["status"].values()) == 4
+
+
+def test_plot_is_an_image(breast_cancer):
+    assert (breast_cancer[2] / "out.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_three_classes_go_through_one_vs_rest(write, capsys, monkeypatch):
+    methods = [m for m in _evaluate.METHODS if m.name in ("perceptron", "logistic, Newton")]
+    monkeypatch.setattr(_evaluate, "METHODS", methods)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 2)) + 4 * np.eye(3, 2)[np.arange(60) % 3]
+    lines = [f"{a},{b},{'xyz'[i % 3]}" for i, (a, b) in enumerate(x)]
+    assert main([write("\n".join(["a,b,kind", *lines])), "--folds", "3"]) == 0
+    out, _ = capsys.readouterr()
+    (line,) = [row for row in out.splitlines() if row.startswith("logistic")]
+    assert "3 classes (x 20, y 20, z 20)" in out and "converged (3 of 3)" in line
+    assert float(line.split()[2]) > 0.9 and float(line.split()[5]) < 0.4
+
+
+def test_fewer_folds_and_rare_classes_are_said(quick, write, capsys):
+    text = "a,b,kind\n1,1,x\n2,2,y\n3,1,x\n5,2,y\n5,1,x\n0,7,z\n"
+    assert main([write(text)]) == 0
+    out, _ = capsys.readouterr()
+    assert "3 folds instead of 10: no class has more rows than that" in out
+    assert "fewer rows than folds in the classes: 'y' (2), 'z' (1)" in out
+    assert "3-fold cross-validation" in out
+
+
+def test_seed_deals_other_folds(quick, write, capsys):
+    rng = np.random.default_rng(1)
+    lines = [f"{a},{b},{'xy'[i % 2]}" for i, (a, b) in enumerate(rng.normal(size=(40, 2)))]
+    path = write("\n".join(["a,b,kind", *lines]))
+    accuracy = []
+    for seed in ("0", "1"):
+        assert main([path, "--seed", seed]) == 0
+        out = capsys.readouterr().out
+        accuracy.append(
+            next(r for r in out.splitlines() if r.startswith("perceptron")).split()[1:4]
+        )
+    assert accuracy[0] != accuracy[1]
+
+
+def test_table_words():
+    outcome = _evaluate.Outcome(
+        name="m",
+        accuracy=np.array([0.5, 1.0, np.nan]),
+        log_loss=np.array([0.1, np.inf, np.nan]),
+        status=np.array([Status.CONVERGED, Status.SEPARABLE, Status.SEPARABLE]),
+        fit_seconds=0.002,
+        compile_seconds=1.5,
+    )
+    lines = _report.table([outcome]).splitlines()
+    cells = ["m", "0.7500 +- 0.2500", "inf", "2.0 ms", "1.5 s", "separable (2 of 3)"]
+    assert re.split(r"  +", lines[2]) == cells
+    assert lines[-1] == f"separable: {Status.SEPARABLE.meaning}"
+    assert np.isnan(_report.mean_and_error(np.array([np.nan]))[0])
+
+
+def test_as_a_process(write):
+    def run(*argv):
+        command = [sys.executable, "-m", "jaxlin", *argv]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    shown = run("--help")
+    assert shown.returncode == 0 and "--target COLUMN" in shown.stdout and not shown.stderr
+    refused = run(write("a,kind\n1\n"))
+    assert refused.returncode == 2 and refused.stderr.count("\n") == 1

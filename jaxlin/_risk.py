@@ -31,6 +31,8 @@ Margins = Callable[[jax.Array, jax.Array], jax.Array]
 
 # A finite optimum is proved below 1; the rest is for rounding.
 CERTIFICATE = 0.1
+# The pulls of rows on a separating plane cancel to this part of their size.
+BALANCE = 0.01
 # Scores of this size are certain of their class; a start of such scores is poor unless optimal.
 FAR = 50.0
 # Up to this many coordinates the default is Newton's method, and L-BFGS beyond.
@@ -303,7 +305,10 @@ def _newton(spec, problem, start, tol, cap, steps) -> _Outcome:
     The first trial is the start, taken if it is no worse than 0. After the residual has passed, one
     more step is tried: the method converges quadratically, so it ends at the floor of the dtype.
     """
-    quasi_slack = 4 * jnp.sqrt(jnp.finfo(start.dtype).eps)
+    # In the tail a step is the direction to infinity up to the larger of exp(-score) and
+    # eps exp(score): at best the root of eps.
+    tail = 4 * jnp.sqrt(jnp.finfo(start.dtype).eps)
+    never = jnp.bool_(False)
 
     def advance(run: _Run) -> _Run:
         point, step = run.point, run.step
@@ -321,14 +326,17 @@ def _newton(spec, problem, start, tol, cap, steps) -> _Outcome:
         accept = verdict.accept & ~wild
         point, hess = _where(accept, (trial, hess), (point, run.hess))
         small = point.residual <= tol
-        quasi = small & ~held & (reach > 0) & (drop >= -quasi_slack * reach)
+        quasi = _linalg.when(
+            small & ~held & (reach > 0) & (drop >= -tail * reach),
+            lambda _: _recedes(spec, problem, point, step, tail * reach),
+            never,
+        )
         passed = small & held
         done = verdict.stalled | (passed & run.passed) | quasi | (point.margin > 0)
         done |= point.residual == 0
         step = solvers.newton_step(hess, point.grad, verdict.damping)
         return _Run(point, hess, step, verdict.damping, run.trials + 1, passed, done, quasi)
 
-    never = jnp.bool_(False)
     run = _Run(
         point=_unseen_origin(spec, problem),
         hess=jnp.zeros((start.size, start.size), start.dtype),
@@ -386,6 +394,46 @@ def _prove(spec: Spec, problem: Problem, run: _Run, tol: jax.Array) -> _Outcome:
     )
     deficient = jnp.any(size > 0) | jnp.any(problem.idle)
     return _Outcome(point, run.trials - 1, certified, deficient, separated, run.quasi)
+
+
+def _recedes(spec, problem, point, step, slack) -> jax.Array:
+    """Whether `step`, cleaned, is a direction along which J falls for ever, some rows on its plane.
+
+    The rows within `slack` of the plane are put on it exactly: the direction is projected on their
+    null space. Then no row may oppose it, and the rows on the plane must balance by themselves,
+    in proportion to their own pull: if they do not, they are still being separated.
+    """
+    step = jnp.where(problem.free, step, 0)
+    eps = jnp.finfo(step.dtype).eps
+
+    def on_plane(block):
+        z = jnp.where(problem.free[None, :], _frame.columns(problem, block), 0)
+        z = z * problem.spread[None, :]
+        near = (block.weight > 0) & (jnp.abs(dot(z, step)) <= slack)
+        scores = dot(_frame.columns(problem, block), point.theta * problem.spread)
+        pull = jnp.where(near, _per_row(spec, block, _scored(block, scores))[0], 0)
+        square = jnp.where(near, jnp.sum(z * z, axis=1), 1)
+        unit = jnp.where(near[:, None], z, 0) / jnp.sqrt(jnp.where(square > 0, square, 1))[:, None]
+        return (dot(unit.T, unit), dot(pull, z), dot(jnp.abs(pull), jnp.abs(z))), ()
+
+    (square, force, size), _ = _rows.fold(on_plane, problem.rows)
+    values, vectors = jnp.linalg.eigh(
+        square + jnp.diag(jnp.where(problem.free, 0, 1).astype(step.dtype))
+    )
+    null = jnp.where(values <= ROUNDING_ULPS * step.size * eps * jnp.max(values), 1, 0)
+    cleaned = dot(vectors, null * dot(vectors.T, step))
+
+    def opposition(block):
+        z = _frame.columns(problem, block) * problem.spread[None, :]
+        far = jnp.abs(dot(z, step)) > slack
+        along = spec.margins(dot(z, cleaned), block.y)
+        rounding = ROUNDING_ULPS * step.size * eps * dot(jnp.abs(z), jnp.abs(cleaned))
+        worst = jnp.where(far, slack / 2 - along, jnp.abs(along) - rounding)
+        return (), jnp.max(jnp.where(block.weight > 0, worst, -jnp.inf))
+
+    _, worst = _rows.fold(opposition, problem.rows)
+    balanced = jnp.max(jnp.abs(force)) <= BALANCE * jnp.max(size)
+    return (worst <= 0) & balanced & jnp.any(size > 0)
 
 
 def _where(condition: jax.Array, this: Any, that: Any) -> Any:

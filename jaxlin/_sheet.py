@@ -17,6 +17,9 @@ DELIMITERS = "\t;|,"
 class BadInput(Exception):
     """What is wrong with the user's input, in one line."""
 
+    def __str__(self) -> str:
+        return " ".join(super().__str__().split())  # a quoted cell may hold line breaks
+
 
 class Row(NamedTuple):
     """The cells of one row, and where in the file it stands."""
@@ -67,7 +70,8 @@ def read(path: str, notes: list[str]) -> Sheet:
         )
     sheet = Sheet(path, names, rows, delimiter != ",", has_header)
     _refuse_ragged(sheet)
-    _refuse_undecoded(sheet)
+    if not _is_text(text):
+        _refuse_undecoded(sheet)
     return sheet
 
 
@@ -163,19 +167,23 @@ def _refuse_ragged(sheet: Sheet) -> None:
 
 def _refuse_undecoded(sheet: Sheet) -> None:
     for column, name in enumerate(sheet.names):
-        if _undecoded(name):
+        if not _is_text(name):
             raise BadInput(
                 f"{sheet.path}: the header of column {column + 1} is not UTF-8; "
                 "save the file as UTF-8"
             )
     for row in sheet.rows:
         for column, cell in enumerate(row.cells):
-            if _undecoded(cell):
+            if not _is_text(cell):
                 raise BadInput(f"{sheet.place(row, column)}: not UTF-8; save the file as UTF-8")
 
 
-def _undecoded(cell: str) -> bool:
-    return not cell.isascii() and any("\udc80" <= character <= "\udcff" for character in cell)
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def number(cell: str, decimal_comma: bool) -> float | None:

@@ -154,8 +154,8 @@ def _features(sheet: Sheet, target: int, notes: list[str]) -> tuple[np.ndarray, 
         present = Counter(cell for cell in cells if cell not in MISSING)
         if len(present) < 2:
             dropped.append(f"'{name}' ({'constant' if present else 'empty'})")
-        elif _is_numeric(present, sheet.decimal_comma):
-            features[name] = _numbers(sheet, column, cells, filled)
+        elif (known := _numbers(present, sheet.decimal_comma)) is not None:
+            features[name] = _filled(sheet, column, known, filled)
         elif len(present) > MAX_LEVELS or (len(present) > 10 and len(present) > len(cells) / 2):
             dropped.append(f"'{name}' (text, {len(present)} distinct values)")
         else:
@@ -172,28 +172,26 @@ def _features(sheet: Sheet, target: int, notes: list[str]) -> tuple[np.ndarray, 
     return np.stack(list(features.values()), axis=1), list(features)
 
 
-def _is_numeric(present: Counter, decimal_comma: bool) -> bool:
-    """Unless most values are not numbers."""
-    numeric = sum(c for cell, c in present.items() if number(cell, decimal_comma) is not None)
-    return 2 * numeric >= present.total()
+def _numbers(present: Counter, decimal_comma: bool) -> dict[str, float | None] | None:
+    """What each distinct cell is as a number; None if most values of the column are none."""
+    known = {cell: number(cell, decimal_comma) for cell in present}
+    numeric = sum(present[cell] for cell, value in known.items() if value is not None)
+    return known if 2 * numeric >= present.total() else None
 
 
-def _numbers(sheet: Sheet, column: int, cells: list[str], filled: list[str]) -> np.ndarray:
-    values = np.full(len(cells), np.nan)
-    for i, cell in enumerate(cells):
-        if cell in MISSING:
-            continue
-        value = number(cell, sheet.decimal_comma)
-        if value is None:
-            raise BadInput(
-                f"{sheet.place(sheet.rows[i], column)}: '{_short(cell)}' is not a number, "
-                "as most values of this column are"
-            )
-        if not abs(value) <= LARGEST:
-            raise BadInput(
-                f"{sheet.place(sheet.rows[i], column)}: '{_short(cell)}' is not finite or too large"
-            )
-        values[i] = value
+def _filled(
+    sheet: Sheet, column: int, known: dict[str, float | None], filled: list[str]
+) -> np.ndarray:
+    """A column of numbers, its missing values replaced by the mean of the others."""
+    cells = sheet.cells(column)
+    wrong = {c for c, value in known.items() if value is None or not abs(value) <= LARGEST}
+    if wrong:
+        row = next(row for row in sheet.rows if row.cells[column] in wrong)
+        cell = row.cells[column]
+        text = known[cell] is None
+        what = "a number, as most values of this column are" if text else "finite, or is too large"
+        raise BadInput(f"{sheet.place(row, column)}: '{_short(cell)}' is not {what}")
+    values = np.array([known.get(cell, np.nan) for cell in cells], float)
     missing = np.isnan(values)
     if missing.any():
         mean = values[~missing].mean()

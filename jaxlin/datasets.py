@@ -196,13 +196,14 @@ def _load(name: str) -> Dataset:
     )
 
 
+# Each generator draws once, since each call of jax.random costs a third of a second to compile.
+
+
 @functools.partial(jax.jit, static_argnums=(1, 2))
 def _separable(key, n, d, margin):
-    for_y, for_x, for_normal, for_offset = jax.random.split(key, 4)
-    y = _labels(for_y, n, 2)
-    x = jax.random.normal(for_x, (n, d), margin.dtype)
-    normal = _directions(for_normal, 1, d, margin.dtype)
-    offset = jax.random.normal(for_offset, (), margin.dtype)
+    draws = jax.random.normal(key, (n + 1, d + 1), margin.dtype)
+    x, y = draws[:n, :d], _labels(draws[:n, d], 2)
+    normal, offset = _unit(draws[n:, :d]), draws[n, d]
     along = dot(x, normal.T)
     distance = jnp.where(y[:, None] > 0, 1, -1) * (margin + jnp.abs(along))
     return x + (offset + distance - along) * normal, y
@@ -210,44 +211,47 @@ def _separable(key, n, d, margin):
 
 @functools.partial(jax.jit, static_argnums=(1, 2, 3))
 def _gaussians(key, n, d, num_classes, separation):
-    for_y, for_x, for_means = jax.random.split(key, 3)
-    y = _labels(for_y, n, num_classes)
-    means = jax.random.normal(for_means, (num_classes, d), separation.dtype)
+    draws = jax.random.normal(key, (n + num_classes, d + 1), separation.dtype)
+    y = _labels(draws[:n, d], num_classes)
+    means = draws[n:, :d]
     i, j = np.triu_indices(num_classes, 1)
     closest = jnp.min(jnp.linalg.norm(means[i] - means[j], axis=1))
     means = (means - jnp.mean(means, axis=0, keepdims=True)) * (separation / closest)
-    return means[y] + jax.random.normal(for_x, (n, d), separation.dtype), y
+    return means[y] + draws[:n, :d], y
 
 
 @functools.partial(jax.jit, static_argnums=(1, 2))
 def _ball(key, n, d, radius, margin):
-    for_y, for_directions, for_radii = jax.random.split(key, 3)
-    y = _labels(for_y, n, 2)
-    u = jax.random.uniform(for_radii, (n,), radius.dtype)
+    draws = jax.random.normal(key, (n, d + 2), radius.dtype)
+    y, u = _labels(draws[:, d], 2), _uniform(draws[:, d + 1])
     inner = (radius - margin) * u ** (1 / d)
     radii = jnp.where(y > 0, inner, radius + margin + radius * u)
     possible = (margin >= 0) & (margin < radius)
     radii = jnp.where(possible, radii, jnp.nan)
-    return radii[:, None] * _directions(for_directions, n, d, radius.dtype), y
+    return radii[:, None] * _unit(draws[:, :d]), y
 
 
 @functools.partial(jax.jit, static_argnums=1)
 def _moons(key, n, noise):
-    for_y, for_angles, for_noise = jax.random.split(key, 3)
-    y = _labels(for_y, n, 2)
-    angle = jax.random.uniform(for_angles, (n,), noise.dtype, maxval=math.pi)
+    draws = jax.random.normal(key, (n, 4), noise.dtype)
+    y, angle = _labels(draws[:, 2], 2), math.pi * _uniform(draws[:, 3])
     upper = jnp.stack([jnp.cos(angle), jnp.sin(angle)], axis=1)
     x = jnp.where(y[:, None] > 0, jnp.array([1, 0.5], noise.dtype)[None, :] - upper, upper)
-    return x + noise * jax.random.normal(for_noise, (n, 2), noise.dtype), y
+    return x + noise * draws[:, :2], y
 
 
-def _labels(key: jax.Array, n: int, k: int) -> jax.Array:
-    return jax.random.permutation(key, jnp.arange(n, dtype=jnp.int32) % k)
+def _labels(noise: jax.Array, k: int) -> jax.Array:
+    """Classes in random order, each as often as any other, give or take one."""
+    return (jnp.arange(len(noise), dtype=jnp.int32) % k)[jnp.argsort(noise)]
 
 
-def _directions(key: jax.Array, n: int, d: int, dtype: Any) -> jax.Array:
-    """`(n, d)` points of the unit sphere."""
-    x = jax.random.normal(key, (n, d), dtype)
+def _uniform(noise: jax.Array) -> jax.Array:
+    """Standard normal draws, made uniform on [0, 1] by their distribution function."""
+    return jax.scipy.special.ndtr(noise)
+
+
+def _unit(x: jax.Array) -> jax.Array:
+    """The rows of x, scaled to length 1."""
     return x / jnp.linalg.norm(x, axis=1, keepdims=True)
 
 

@@ -214,7 +214,7 @@ def _roc_auc(scores, y, sample_weight):
     of_negatives = jnp.where(positive, 0, weight)
     below = jnp.concatenate([jnp.zeros_like(weight[:1]), jnp.cumsum(of_negatives)])
     # Among equal scores, half of the negatives count as below.
-    first, last = (jnp.searchsorted(s, s, side=side) for side in ("left", "right"))
+    first, last = _runs(s)
     wins = jnp.sum(of_positives * (below[first] + below[last]) / 2)
     pairs = jnp.sum(of_positives) * jnp.sum(of_negatives)
     defined = rows.valid & (pairs > 0)
@@ -255,6 +255,15 @@ def _mean(values: jax.Array, rows: _Judged) -> jax.Array:
     weight = _scaled(rows.weight)
     total = jnp.where(rows.valid, jnp.sum(weight), 1)
     return jnp.where(rows.valid, jnp.sum(weight * values) / total, jnp.nan)
+
+
+def _runs(s: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Where the run of equal values that each of the sorted `s: (n,)` is in begins and ends."""
+    places = jnp.arange(len(s))
+    steps = s[1:] != s[:-1]
+    starts, ends = (jnp.pad(steps, pad, constant_values=True) for pad in ((1, 0), (0, 1)))
+    first = jax.lax.cummax(jnp.where(starts, places, 0))
+    return first, jax.lax.cummin(jnp.where(ends, places + 1, len(s)), reverse=True)
 
 
 def _scaled(weight: jax.Array) -> jax.Array:

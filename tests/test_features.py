@@ -297,11 +297,19 @@ def test_unstandardize_keeps_an_absent_class_absent():
     assert back.bias[1] == -np.inf and (back.weights[1] == 0).all()
 
 
+def test_unstandardize_does_not_truncate_to_integers():
+    scaler = features.Standardizer(mean=np.full(3, 0.5), scale=np.full(3, 0.5))
+    back = features.unstandardize(scaler, Hyperplane(np.array([1, 2, 3]), np.array(0)))
+    assert back.weights.tolist() == [2.0, 4.0, 6.0] and back.bias == -6.0
+
+
 def test_unstandardize_refuses_what_it_cannot_undo():
     scaler = standardizer(X)
     with pytest.raises(TypeError, match="expected Hyperplane, Linear or Pairwise, got Gaussian"):
         features.unstandardize(scaler, Gaussian(X, X, X))
     with pytest.raises(ValueError, match=r"params.weights: expected shape \(\.\.\., 3\)"):
         features.unstandardize(scaler, Hyperplane(np.ones(2), np.ones(())))
+    with pytest.raises(ValueError, match=r"params.bias: expected shape \(4,\)"):
+        features.unstandardize(scaler, Linear(np.ones((4, 3)), np.ones(())))
     with pytest.raises(ValueError, match=r"mean: expected shape \(d,\).*vmap"):
         features.unstandardize(features.Standardizer(X, X), PLANES["Linear"])

@@ -63,6 +63,7 @@ BAD = {
     ),
     "no target anywhere": ("a,kind\n1,\n2,?\n", ["target 'kind' is missing in every row"]),
     "nothing to learn from": ("a,kind\n1,x\n1,y\n1,x\n", ["no column besides", "'a' (constant)"]),
+    "line break in a name": ('"a\nb",kind\n1,x\n,\n1,x,3\n', ["row 2 (line 5)"]),
     "open quote": ('a,kind\n1,"x\n2,y\n', ["line 3", "check the quotes"]),
     "latin-1": (
         "a,name,kind\n1,caf\xe9,x\n".encode("latin-1"),
@@ -264,7 +265,7 @@ def test_plot_is_an_image(breast_cancer):
 
 
 def test_three_classes_go_through_one_vs_rest(write, capsys, monkeypatch):
-    methods = [m for m in _evaluate.METHODS if m.name in ("perceptron", "logistic, Newton")]
+    methods = [m for m in _evaluate.METHODS if m.name == "logistic, Newton"]
     monkeypatch.setattr(_evaluate, "METHODS", methods)
     rng = np.random.default_rng(0)
     x = rng.normal(size=(60, 2)) + 4 * np.eye(3, 2)[np.arange(60) % 3]
@@ -297,6 +298,14 @@ def test_seed_deals_other_folds(quick, write, capsys):
             next(r for r in out.splitlines() if r.startswith("perceptron")).split()[1:4]
         )
     assert accuracy[0] != accuracy[1]
+
+
+def test_progress_goes_to_stderr(quick, write, capsys, monkeypatch):
+    monkeypatch.setattr("jaxlin.__main__.LOG_SECONDS", 0)
+    assert main([write(GOOD), "--folds", "2"]) == 0
+    out, err = capsys.readouterr()
+    lines = ["compiling: 1 of 1", "perceptron: fold 1 of 2", "perceptron: fold 2 of 2"]
+    assert err.splitlines() == lines and "fold 1" not in out
 
 
 def test_table_words():

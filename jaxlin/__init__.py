@@ -6,10 +6,19 @@
 """
 
 from jaxlin import (
+    datasets,
+    features,
     labels,
     linear,
+    logistic,
     losses,
+    metrics,
+    multiclass,
+    perceptron,
+    resample,
+    solvers,
     types,
+    updates,
 )
 from jaxlin._dispatch import log_probabilities, predict, probabilities, scores
 from jaxlin.types import (
@@ -38,14 +47,23 @@ __all__ = [
     "Quadratic",
     "Status",
     "TiedGaussian",
+    "datasets",
     "describe",
+    "features",
     "labels",
     "linear",
     "log_probabilities",
+    "logistic",
     "losses",
+    "metrics",
+    "multiclass",
+    "perceptron",
     "predict",
     "probabilities",
     "raise_if_failed",
+    "resample",
     "scores",
+    "solvers",
     "types",
+    "updates",
 ]

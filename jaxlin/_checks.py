@@ -63,7 +63,9 @@ def matrix(x: Any, name: str = "x") -> jax.Array:
 
 def real(x: Any, name: str) -> jax.Array:
     """`x` as a float array of any shape."""
-    x = _array(x, name)
+    if isinstance(x, np.ndarray | np.generic) and x.dtype.kind in "iu":
+        return jnp.asarray(x, jnp.result_type(float))  # at once: array() would clip 64 bits
+    x = array(x, name)
     if jnp.issubdtype(x.dtype, jnp.floating):
         return x
     if jnp.issubdtype(x.dtype, jnp.integer) or x.dtype == jnp.bool_:
@@ -103,12 +105,15 @@ def scalar(value: Any, dtype: Any, name: str) -> jax.Array:
 
 def count(value: Any, name: str) -> jax.Array:
     """`value` as an int32 scalar: a traced number of steps or epochs."""
-    array = _array(value, name)
-    if not jnp.issubdtype(array.dtype, jnp.integer):
-        raise TypeError(f"{name}: expected an integer, got dtype {array.dtype}")
-    if array.shape != ():
-        raise ValueError(f"{name}: expected shape (), got {array.shape}")
-    return jnp.minimum(array, np.iinfo(np.int32).max).astype(jnp.int32)
+    top = np.iinfo(np.int32).max
+    if isinstance(value, int) and not isinstance(value, bool):
+        return np.int32(max(min(value, top), -1))  # type: ignore[return-value] # as in scalar
+    steps = array(value, name)
+    if not jnp.issubdtype(steps.dtype, jnp.integer):
+        raise TypeError(f"{name}: expected an integer, got dtype {steps.dtype}")
+    if steps.shape != ():
+        raise ValueError(f"{name}: expected shape (), got {steps.shape}")
+    return jnp.minimum(steps, min(top, jnp.iinfo(steps.dtype).max)).astype(jnp.int32)
 
 
 def penalty(l2: Any, d: int, dtype: Any) -> jax.Array:
@@ -156,8 +161,8 @@ def number_of_classes(num_classes: Any, y: Any, sample_weight: Any = None) -> in
             "num_classes: expected a static integer under a transformation, got None; "
             'pass num_classes=k (under jax.jit(fit) with static_argnames="num_classes")'
         )
-    labels = _array(y, "y")
-    _refuse_inexact(labels)
+    labels = array(y, "y")
+    refuse_inexact(labels)
     host = np.asarray(labels)
     if sample_weight is not None:
         host = host[np.asarray(sample_weight) > 0]
@@ -171,21 +176,22 @@ def number_of_classes(num_classes: Any, y: Any, sample_weight: Any = None) -> in
 
 
 def _labels(y: Any, n: int, dtype: Any, *, soft: bool, num_classes: int | None) -> jax.Array:
-    y = _narrowed(_array(y, "y"))
+    y = _narrowed(array(y, "y"))
     if jnp.issubdtype(y.dtype, jnp.floating):
         if not soft:
-            _refuse_inexact(y)
+            refuse_inexact(y)
         shape = (n,) if num_classes is None else (n, num_classes)
         if y.shape != shape:
             raise ValueError(f"y: expected soft labels of shape {shape}, got {y.shape}")
         return y.astype(dtype)
-    _refuse_inexact(y)
+    refuse_inexact(y)
     if y.shape != (n,):
         raise ValueError(f"y: expected shape ({n},), one class index per row of x, got {y.shape}")
     return y.astype(jnp.int32) if y.dtype == jnp.bool_ else y
 
 
-def _refuse_inexact(y: jax.Array) -> None:
+def refuse_inexact(y: jax.Array) -> None:
+    """Raise a TypeError unless `y` holds integers or booleans."""
     if not (jnp.issubdtype(y.dtype, jnp.integer) or y.dtype == jnp.bool_):
         raise TypeError(
             f"y: expected integer or bool class indices, got dtype {y.dtype}; "
@@ -196,7 +202,7 @@ def _refuse_inexact(y: jax.Array) -> None:
 def _feature_mask(mask: Any, d: int) -> jax.Array | None:
     if mask is None:
         return None
-    mask = _array(mask, "feature_mask")
+    mask = array(mask, "feature_mask")
     if mask.dtype != jnp.bool_:
         raise TypeError(f"feature_mask: expected bool, got dtype {mask.dtype}")
     if mask.shape != (d,):
@@ -204,7 +210,8 @@ def _feature_mask(mask: Any, d: int) -> jax.Array | None:
     return mask
 
 
-def _array(value: Any, name: str) -> jax.Array:
+def array(value: Any, name: str) -> jax.Array:
+    """`value` as an array of numbers of its own dtype, 64-bit integers clipped, never wrapped."""
     if isinstance(value, list | tuple) and any(
         isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(value)
     ):

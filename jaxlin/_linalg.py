@@ -56,6 +56,15 @@ def solve(f: Factor, b: jax.Array) -> jax.Array:
     return scale * jax.scipy.linalg.solve_triangular(f.lower, half, lower=True, trans=1)
 
 
+def eigh(a: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Eigenvalues and vectors of a symmetric matrix; of a matrix with NaN or Inf, those of 0.
+
+    LAPACK may not return from a matrix that is not finite, and a lane of a batch that nobody asked
+    about must not hang the others.
+    """
+    return jnp.linalg.eigh(jnp.where(jnp.all(jnp.isfinite(a)), a, 0))
+
+
 def when(needed: jax.Array, f: Callable[[Any], Any], otherwise: Any) -> Any:
     """`f(otherwise)` where `needed`, else `otherwise`; under vmap f runs only if a lane needs it.
 

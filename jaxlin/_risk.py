@@ -250,9 +250,13 @@ def _gradient(spec: Spec, problem: Problem, theta: jax.Array) -> jax.Array:
     """dJ/dtheta, differentiable in everything; coordinates out of play give themselves back."""
 
     def sums(block):
+        # Masked by what a row holds, not by its weight, whose derivative is wanted at 0 too.
         z = _frame.columns(problem, block)
-        scores = _scored(block, dot(z, theta * problem.spread))
-        return dot(block.weight * jax.vmap(jax.grad(spec.loss))(scores, block.y), z), ()
+        scores = dot(z, theta * problem.spread)
+        if block.offset is not None:
+            scores = scores + block.offset
+        slope = jax.vmap(jax.grad(spec.loss))(jnp.where(block.ok, scores, 0), block.y)
+        return dot(block.weight * jnp.where(block.ok, slope, 0), z), ()
 
     columns, _ = _rows.fold(sums, problem.rows)
     inert = problem.spread == 0
@@ -417,7 +421,7 @@ def _recedes(spec, problem, point, step, slack) -> jax.Array:
         return (dot(unit.T, unit), dot(pull, z), dot(jnp.abs(pull), jnp.abs(z))), ()
 
     (square, force, size), _ = _rows.fold(on_plane, problem.rows)
-    values, vectors = jnp.linalg.eigh(
+    values, vectors = _linalg.eigh(
         square + jnp.diag(jnp.where(problem.free, 0, 1).astype(step.dtype))
     )
     null = jnp.where(values <= ROUNDING_ULPS * step.size * eps * jnp.max(values), 1, 0)
@@ -469,7 +473,7 @@ def _null_space(problem: Problem) -> jax.Array:
         return dot((z * block.weight[:, None]).T, z), ()
 
     square, _ = _rows.fold(scatter, problem.rows)
-    values, vectors = jnp.linalg.eigh(square + jnp.diag(held))
+    values, vectors = _linalg.eigh(square + jnp.diag(held))
     small = values <= ROUNDING_ULPS * d * eps * jnp.max(values, initial=0)
     null = jnp.where(small[None, :], vectors, 0)
 

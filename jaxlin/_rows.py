@@ -23,10 +23,10 @@ class Rows(NamedTuple):
     """Data ready to be folded over.
 
     x: `(n, d)` as it is in memory
-    y: `(n,)` int32 in 0..k-1, or soft labels; 0 where weight is 0
+    y: `(n,)` int32 in 0..k-1, or soft labels; 0 where no class
     weight: `(n,)`, nonnegative, sum 1 (or 0 throughout for invalid data)
-    offset: `(n,)`, `(n, k)` or None; 0 where weight is 0
-    ok: `(n,)`, whether the row of x is finite and within the safe range
+    offset: `(n,)`, `(n, k)` or None; 0 where not finite
+    ok: `(n,)`, whether the row is finite, within the safe range, and its label a class
     feature_mask: `(d,)` or None
     """
 
@@ -57,11 +57,14 @@ def prepare(
     given = jnp.ones(n, dtype) if data.sample_weight is None else data.sample_weight
     ok = _usable(data.x, data.feature_mask)
     present = given != 0
-    fine = jnp.where(present, ok & _label_fits(data.y, num_classes), True)
+    label_fits = _label_fits(data.y, num_classes)
+    fine = jnp.where(present, ok & label_fits, True)
     fine &= jnp.isfinite(given) & (given >= 0)
     if offset is not None:
-        finite = jnp.isfinite(offset)
-        fine &= ~present | (finite if offset.ndim == 1 else finite.all(1))
+        finite = jnp.isfinite(offset) if offset.ndim == 1 else jnp.all(jnp.isfinite(offset), 1)
+        fine &= ~present | finite
+        offset = where_rows(finite, offset)
+        ok &= finite
     # Divided by the largest first, so that the sum cannot overflow.
     largest = jnp.max(given)
     total = jnp.sum(given / jnp.where(largest > 0, largest, 1))
@@ -70,10 +73,11 @@ def prepare(
     y = data.y if jnp.issubdtype(data.y.dtype, jnp.floating) else _codes(data.y, num_classes)
     rows = Rows(
         x=data.x,
-        y=where_rows(present & valid, y),
+        # Absent rows keep a label that fits: the derivative in their weight is the true one.
+        y=where_rows(label_fits, y),
         weight=weight,
-        offset=None if offset is None else where_rows(present & valid, offset),
-        ok=ok,
+        offset=offset,
+        ok=ok & label_fits,
         feature_mask=data.feature_mask,
     )
     return rows, total * largest, valid

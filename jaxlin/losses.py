@@ -335,13 +335,15 @@ def _objective(loss, params, x, y, l2, sample_weight, offset):
     n, _ = x.shape
     dtype = _checks.working_dtype(x)
     weight = jnp.ones(n, dtype) if sample_weight is None else sample_weight
-    present = weight != 0
     finite = jnp.all(jnp.isfinite(x), axis=1)
+    if offset is not None:
+        finite &= jnp.isfinite(offset) if offset.ndim == 1 else jnp.all(jnp.isfinite(offset), 1)
+        offset = _rows.where_rows(finite, offset)
     rows = _rows.Rows(
         x=x,
-        y=_rows.where_rows(present, y),
+        y=y,
         weight=weight / jnp.sum(weight),
-        offset=None if offset is None else _rows.where_rows(present, offset),
+        offset=offset,
         ok=finite,
         feature_mask=None,
     )
@@ -350,11 +352,12 @@ def _objective(loss, params, x, y, l2, sample_weight, offset):
         scores = linear.scores(params, block.x)
         if block.offset is not None:
             scores = scores + block.offset
-        each = jax.vmap(loss)(_rows.where_rows(block.weight != 0, scores), block.y)
-        return jnp.sum(jnp.where(block.weight != 0, block.weight * each, 0)), ()
+        each = jax.vmap(loss)(scores, block.y)
+        absent = (block.weight == 0) & ~(block.ok & jnp.isfinite(each))
+        return jnp.sum(jnp.where(absent, 0, block.weight * jnp.where(absent, 0, each))), ()
 
     mean, _ = _rows.fold(block_sum, rows)
-    mean = jnp.where(jnp.any(present & ~finite), jnp.nan, mean)
+    mean = jnp.where(jnp.any((weight != 0) & ~finite), jnp.nan, mean)
     weights = params.weights.astype(dtype)
     # Where, not a product: an infinite weight that no penalty sees must not make NaN.
     columns = jnp.broadcast_to(l2, weights.shape)

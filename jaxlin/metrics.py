@@ -306,7 +306,7 @@ def _checked(
     scores: Any, y: Any, sample_weight: Any, *, classes: bool = False
 ) -> tuple[jax.Array, jax.Array, jax.Array | None]:
     """Shapes and dtypes, in Python; scores in their working dtype."""
-    scores = _checks._array(scores, "scores")
+    scores = _checks.array(scores, "scores")
     if not _are_classes(scores):
         scores = scores.astype(_checks.working_dtype(scores))
     elif not classes:
@@ -319,8 +319,8 @@ def _checked(
         raise ValueError(f"scores: expected shape {expected}, got {scores.shape}")
     n = len(scores)
     dtype = jnp.result_type(float) if _are_classes(scores) else scores.dtype
-    y = _checks._array(y, "y")
-    _checks._refuse_inexact(y)
+    y = _checks.array(y, "y")
+    _checks.refuse_inexact(y)
     if y.shape != (n,):
         raise ValueError(f"y: expected shape ({n},), one class index per score, got {y.shape}")
     return scores, y, _checks.optional(sample_weight, (n,), dtype, "sample_weight")

@@ -76,8 +76,8 @@ def stratified_kfold(key: jax.Array, y: Any, *, folds: int) -> jax.Array:
       >>> weights[:, y == 1].sum(1).tolist()
       [2.0, 2.0]
     """
-    y = _checks._array(y, "y")
-    _checks._refuse_inexact(y)
+    y = _checks.array(y, "y")
+    _checks.refuse_inexact(y)
     if y.ndim != 1:
         raise ValueError(f"y: expected shape (n,), got {y.shape}")
     return _stratified_kfold(key, y, _number_of_folds(folds, len(y)))
@@ -134,7 +134,7 @@ def cross_validate(
     x = _checks.matrix(x)
     n, _ = x.shape
     dtype = _checks.working_dtype(x)
-    y = _checks._array(y, "y")
+    y = _checks.array(y, "y")
     if y.shape[:1] != (n,):
         raise ValueError(f"y: expected one label per row of x, shape ({n},), got {y.shape}")
     weights = _per_fold(weights, n, dtype, "weights")

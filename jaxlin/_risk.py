@@ -122,14 +122,15 @@ def fit(
         outcome = _newton(spec, problem, start, tol, cap, jnp.int32(0))
     else:
         outcome = _finish(spec, problem, start, tol, cap)
-    live = problem._replace(rows=rows, penalty=_frame.penalty(l2, problem.scale, problem.spread))
-    theta = _implicit.root(lambda at: _gradient(spec, live, at), outcome.point.theta)
-    params = _frame.leave(problem, theta, spec.bias)
+    found = outcome.point.theta
     separated = _linalg.when(
         outcome.separated,
-        lambda _: _separates(spec, problem, jax.lax.stop_gradient(params)),
+        lambda _: _separates(spec, problem, _frame.leave(problem, found, spec.bias)),
         jnp.bool_(False),
     )
+    live = problem._replace(rows=rows, penalty=_frame.penalty(l2, problem.scale, problem.spread))
+    theta = _implicit.root(lambda at: _gradient(spec, live, at), found)
+    params = _frame.leave(problem, theta, spec.bias)
     return params, _info(outcome, separated, tol, cap)
 
 
@@ -323,6 +324,7 @@ def _newton(spec, problem, start, tol, cap, steps) -> _Outcome:
             (trial.value, trial.residual),
             -(point.grad @ step) - curvature / 2,
             run.damping,
+            trial.noise,
         )
         held = step @ hess @ step >= solvers.CURVATURE_HELD * curvature
         # Far out the loss is a polyhedron, on which Newton's method zigzags: not a place to start.

@@ -56,6 +56,8 @@ def prepare(
     dtype = working_dtype(data.x)
     given = jnp.ones(n, dtype) if data.sample_weight is None else data.sample_weight
     ok = _usable(data.x, data.feature_mask)
+    # A row that holds no numbers has no derivative in its weight: 0 by convention.
+    given = jnp.where(ok, given, jax.lax.stop_gradient(given))
     present = given != 0
     label_fits = _label_fits(data.y, num_classes)
     fine = jnp.where(present, ok & label_fits, True)

@@ -420,11 +420,13 @@ def judge(
     after: tuple[jax.Array, jax.Array],
     predicted: jax.Array,
     damping: jax.Array,
+    floor: jax.Array | float = 0.0,
 ) -> Verdict:
     """Accept a trial `(value, residual)` by its decrease, or by its residual within rounding.
 
-    A decrease that rounding could have made says nothing: there the residual must fall, and if it
-    does not, this is the floor.
+    A decrease that rounding could have made says nothing: there the residual must fall, or be
+    below `floor`, its own rounding bound, where the step may still improve the directions of little
+    curvature, which the residual hardly sees. A residual that does not fall ends the run.
     """
     (value, residual), (trial_value, trial_residual) = before, after
     finite = jnp.isfinite(trial_value) & jnp.isfinite(trial_residual)
@@ -433,12 +435,14 @@ def judge(
     )
     decrease = value - trial_value
     telling = finite & (jnp.abs(decrease) > noise)
-    accept = finite & jnp.where(telling, decrease >= 1e-3 * predicted, trial_residual < residual)
+    fell = trial_residual < residual
+    accept = jnp.where(telling, decrease >= 1e-3 * predicted, fell | (trial_residual <= floor))
+    accept &= finite
     good = accept & (~telling | (decrease >= 0.5 * predicted))
     # Down slowly and up fast took the fewest steps on 20,000 hard problems.
     lower = jnp.maximum(0.3 * damping, LEAST_DAMPING)
     damping = jnp.where(good, lower, jnp.where(accept, damping, 10 * damping))
-    return Verdict(accept, damping, finite & ~telling & ~accept)
+    return Verdict(accept, damping, finite & ~telling & ~fell)
 
 
 class _NewtonMemory(NamedTuple):

@@ -235,7 +235,12 @@ def _narrowed(y: jax.Array) -> jax.Array:
 
 
 def raise_if_invalid(
-    info: Info, data: Table, *, num_classes: int | None = 2, **nonnegative: Any
+    info: Info,
+    data: Table,
+    *,
+    num_classes: int | None = 2,
+    nonnegative: dict[str, Any] | None = None,
+    finite: dict[str, Any] | None = None,
 ) -> None:
     """Raise a ValueError that says what is wrong, if the status is concrete and INVALID_DATA.
 
@@ -243,14 +248,16 @@ def raise_if_invalid(
       info: what the compiled fit returned.
       data: what it was given.
       num_classes: the classes that integer labels may name; None for regression targets.
-      **nonnegative: hyperparameters that must be finite and not negative, or None.
+      nonnegative: named values that must be finite and not negative, or None.
+      finite: named values that must be finite; those of `(n,)` where there is weight.
     """
     status = info.status
     if isinstance(status, jax.core.Tracer) or not status.is_fully_addressable:
         return
     if not np.any(np.asarray(status) == Status.INVALID_DATA):
         return
-    problems = [*_row_problems(data, num_classes), *_hyperparameter_problems(nonnegative)]
+    problems = _row_problems(data, num_classes)
+    problems += _value_problems(data, nonnegative or {}, finite or {})
     raise ValueError("; ".join(problems) or "the data are not valid")
 
 
@@ -301,13 +308,20 @@ def _row_problems(data: Table, num_classes: int | None) -> list[str]:
     return [problem for problem in problems if problem]
 
 
-def _hyperparameter_problems(values: dict[str, Any]) -> list[str]:
+def _value_problems(data: Table, nonnegative: dict, finite: dict) -> list[str]:
     problems = []
-    for name, value in values.items():
+    for name, value in nonnegative.items():
         if value is not None:
-            array = np.atleast_1d(np.asarray(value, dtype=float))
-            bad = ~(array >= 0) | np.isinf(array)
-            problems.append(_offences(name, array, bad, "negative, NaN or infinite"))
+            given = np.atleast_1d(np.asarray(value, dtype=float))
+            bad = ~(given >= 0) | np.isinf(given)
+            problems.append(_offences(name, given, bad, "negative, NaN or infinite"))
+    for name, value in finite.items():
+        if value is not None:
+            given = np.atleast_1d(np.asarray(value, dtype=float))
+            bad = ~np.isfinite(given)
+            if data.sample_weight is not None and given.shape == data.sample_weight.shape:
+                bad &= np.asarray(data.sample_weight) != 0
+            problems.append(_offences(name, given, bad, "NaN or infinite"))
     return [problem for problem in problems if problem]
 
 

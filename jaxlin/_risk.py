@@ -329,7 +329,8 @@ def _newton(spec, problem, start, tol, cap, steps) -> _Outcome:
         held = step @ hess @ step >= solvers.CURVATURE_HELD * curvature
         # Far out the loss is a polyhedron, on which Newton's method zigzags: not a place to start.
         wild = (trial.reach > FAR) & (trial.residual > jnp.sqrt(tol)) & (run.trials == steps)
-        accept = verdict.accept & ~wild
+        # The barrier keeps the compiler from computing the verdict anew for every field.
+        accept = jax.lax.optimization_barrier(verdict.accept & ~wild)
         point, hess = _where(accept, (trial, hess), (point, run.hess))
         small = point.residual <= tol
         quasi = _linalg.when(
@@ -541,17 +542,17 @@ def _finish(spec, problem, start, tol, cap) -> _Outcome:
         return outcome
     # Far out in the tail of separable data rounding hides the direction that Newton's method shows
     # on the way there; hence twice: from the solver's point, and if that proves nothing, from afar.
-    for again in (theta, start):
-        outcome = _linalg.when(
-            _open(outcome, tol) & (outcome.steps < cap),
-            functools.partial(_again, spec, problem, again, tol, cap),
-            outcome,
-        )
-    return outcome
+    starts = jnp.stack([theta, start])
 
+    def attempt(carry):
+        outcome, i = carry
+        return _newton(spec, problem, starts[i], tol, cap, outcome.steps), i + 1
 
-def _again(spec, problem, start, tol, cap, outcome: _Outcome) -> _Outcome:
-    return _newton(spec, problem, start, tol, cap, outcome.steps)
+    def more(carry):
+        outcome, i = carry
+        return _open(outcome, tol) & (outcome.steps < cap) & (i < 2)
+
+    return jax.lax.while_loop(more, attempt, (outcome, jnp.int32(0)))[0]
 
 
 def _open(outcome: _Outcome, tol: jax.Array) -> jax.Array:

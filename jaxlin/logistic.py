@@ -83,6 +83,8 @@ def fit(
     data = _checks.table(x, y, sample_weight=sample_weight, feature_mask=feature_mask, soft=True)
     n, d = data.x.shape
     dtype = _checks.working_dtype(data.x)
+    if not (solver is None or callable(solver)):
+        raise TypeError(f"solver: expected a function like solvers.newton, got {solver!r}")
     spec = _risk.Spec(losses.logistic, _margins, solver, _checks.static(bias, bool, "bias"))
     params, info = _fit(
         spec,
@@ -93,7 +95,12 @@ def fit(
         _checks.tolerance(tol, dtype),
         None if max_steps is None else _checks.count(max_steps, "max_steps"),
     )
-    _checks.raise_if_invalid(info, data, l2=l2, tol=tol, max_steps=max_steps, offset=offset)
+    _checks.raise_if_invalid(
+        info,
+        data,
+        nonnegative={"l2": l2, "tol": tol, "max_steps": max_steps},
+        finite={"offset": offset, **({} if init is None else _named(init))},
+    )
     return params, info
 
 
@@ -139,6 +146,10 @@ def _margins(scores: jax.Array, y: jax.Array) -> jax.Array:
         jnp.where(y > 0, scores, jnp.inf).astype(scores.dtype),
         jnp.where(y < 1, -scores, jnp.inf).astype(scores.dtype),
     )
+
+
+def _named(init: Hyperplane) -> dict[str, Any]:
+    return {"init.weights": init.weights, "init.bias": init.bias}
 
 
 def _start(init: Any, d: int, dtype: Any) -> Hyperplane:

@@ -343,9 +343,10 @@ def _checked_fit(method, x, y, key, init, step_size, max_epochs, sample_weight, 
     finite: dict[str, Any] = {}
     if init is not None:
         init = _cast(init, data, "init")
-        finite = {"|init.weights|": jnp.abs(init.weights), "|init.bias|": jnp.abs(init.bias)}
+        finite = {"init.weights": init.weights, "init.bias": init.bias}
     params, info = _fit(method, data, key, init, step_size, max_epochs, bias=bias)
-    _checks.raise_if_invalid(info, data, step_size=step_size, max_epochs=max_epochs, **finite)
+    nonnegative = {"step_size": step_size, "max_epochs": max_epochs}
+    _checks.raise_if_invalid(info, data, nonnegative=nonnegative, finite=finite)
     return params, info
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 
 def logistic(x, y, weight=None, l2=0.0, start=None, digits=50):
-    """Minimise the package's objective, bias last; returns `(coefficients, Hessian)` as Decimals."""
+    """Minimise the objective, bias last; returns `(coefficients, Hessian)` as Decimals."""
     with localcontext() as context:
         context.prec = digits + 20
         n, d = np.shape(x)

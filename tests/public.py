@@ -1,0 +1,448 @@
+"""The public functions of jaxlin, found by reflection, and arguments to call each of them with.
+
+A new public function is found here by itself. If its positional arguments have the usual names
+(`x`, `y`, `params`, `scores`, `key`), it needs no more; otherwise it needs a line in `CASES`, and
+the tests say so.
+"""
+
+import dataclasses
+import functools
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+import jaxlin
+from jaxlin import (
+    _checks,
+    datasets,
+    features,
+    linear,
+    logistic,
+    losses,
+    metrics,
+    multiclass,
+    perceptron,
+    resample,
+    solvers,
+    updates,
+)
+from jaxlin.types import Hyperplane, Info, Linear, Status
+
+N, D, K = 24, 3, 3
+
+MODULES = {
+    name: importlib.import_module(f"jaxlin.{name}")
+    for _, name, _ in pkgutil.iter_modules(jaxlin.__path__)
+    if not name.startswith("_")
+}
+
+
+def _functions() -> dict[str, Callable]:
+    found = {
+        f"{short}.{name}": value
+        for short, module in MODULES.items()
+        for name, value in vars(module).items()
+        if not name.startswith("_")
+        and getattr(value, "__module__", None) == module.__name__
+        and inspect.isfunction(inspect.unwrap(value) if callable(value) else value)
+    }
+    found |= {f"jaxlin.{name}": f for name, f in vars(jaxlin).items() if _is_verb(name, f)}
+    return found
+
+
+def _is_verb(name: str, f: Any) -> bool:
+    return inspect.isfunction(f) and f.__module__ == "jaxlin._dispatch" and name[0] != "_"
+
+
+FUNCTIONS = _functions()
+
+# What reads values on the host, and so works outside of transformations only.
+HOST_ONLY = {
+    "datasets.iris",
+    "datasets.breast_cancer",
+    "labels.encode",
+    "labels.decode",
+    "types.describe",
+    "types.raise_if_failed",
+}
+# What takes a function and returns one: what they return is tested among FITS and CASES.
+COMBINATORS = {"multiclass.one_vs_rest", "solvers.from_optax"}
+
+
+# --- arguments -----------------------------------------------------------------------------------
+
+
+def grid(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    """Multiples of 1/8: small enough that the perceptron's arithmetic on them is exact."""
+    return np.clip(np.round(8 * rng.normal(size=shape)), -31, 31) / 8
+
+
+def overlapping(rng: np.random.Generator, k: int = 2) -> tuple[np.ndarray, np.ndarray]:
+    """`x (N, D)` and classes that no plane separates, all of them present."""
+    x = grid(rng, N, D)
+    y = np.argmax(x @ rng.normal(size=(D, k)) + 2 * rng.normal(size=(N, k)), axis=1)
+    y[: 2 * k] = np.arange(2 * k) % k
+    x[k : 2 * k] = x[:k][::-1]  # the same rows in other classes
+    return x, y
+
+
+def some_weights(rng: np.random.Generator) -> np.ndarray:
+    """Nonnegative, a few of them 0, never in the rows that make the classes overlap."""
+    weight = rng.choice([0.5, 1.0, 2.0], size=N)
+    weight[rng.choice(np.arange(8, N), size=3, replace=False)] = 0
+    return weight
+
+
+def plane(rng: np.random.Generator) -> Hyperplane:
+    return Hyperplane(weights=rng.normal(size=D), bias=rng.normal())
+
+
+def planes(rng: np.random.Generator) -> Linear:
+    return Linear(weights=rng.normal(size=(K, D)), bias=rng.normal(size=K))
+
+
+def a_key(rng: np.random.Generator) -> jax.Array:
+    return jax.random.key(int(rng.integers(1000)))
+
+
+def normal(*shape: int) -> Callable[[np.random.Generator], np.ndarray]:
+    return lambda rng: rng.normal(size=shape)
+
+
+def classes(k: int, *shape: int) -> Callable[[np.random.Generator], np.ndarray]:
+    return lambda rng: np.asarray(rng.integers(k, size=shape))
+
+
+def positive(*shape: int) -> Callable[[np.random.Generator], np.ndarray]:
+    return lambda rng: np.asarray(rng.uniform(0.5, 2, size=shape))
+
+
+USUAL = {
+    "key": a_key,
+    "x": normal(N, D),
+    "y": classes(2, N),
+    "params": plane,
+    "scores": normal(N),
+}
+ONE = {"x": normal(D), "y": classes(2)}
+MANY = {"scores": normal(N, K), "y": classes(K, N), "params": planes}
+
+
+class Case(NamedTuple):
+    """call: a function of arrays alone; draw: `rng -> arrays`, the arguments."""
+
+    call: Callable
+    draw: Callable[[np.random.Generator], tuple]
+
+
+def case(f: Callable, *arguments: Any, **keywords: Any) -> Case:
+    """`f` with drawn arguments; anything that is not a function of an rng is bound as it is."""
+
+    def draw(rng: np.random.Generator) -> tuple:
+        return tuple(argument(rng) for argument in arguments)
+
+    return Case(functools.partial(f, **keywords) if keywords else f, draw)
+
+
+def _usual(f: Callable, module: str) -> Case:
+    names = [
+        p.name
+        for p in inspect.signature(f).parameters.values()
+        if p.kind is not p.KEYWORD_ONLY and p.kind is not p.VAR_KEYWORD
+    ]
+    known = USUAL | (ONE if module == "updates" else {})
+    missing = [name for name in names if name not in known]
+    if missing:
+        raise LookupError(f"{module}.{f.__name__}: tests/public.py has no example of {missing}")
+    if "sample_weight" not in inspect.signature(f).parameters:
+        return case(f, *(known[name] for name in names))
+
+    def weighted(*arguments):
+        return f(*arguments[:-1], sample_weight=arguments[-1])
+
+    return case(weighted, *(known[name] for name in names), some_weights)
+
+
+def bowl(params: jax.Array, target: jax.Array) -> jax.Array:
+    return jnp.sum(jnp.cosh(params - target))
+
+
+def spread(params: jax.Array, rows: jax.Array) -> jax.Array:
+    return jnp.mean((rows - params[None, :]) ** 2)
+
+
+ADAM = optax.adam(0.1)
+SGD = optax.sgd(0.1)
+
+
+def mean_difference(x, y, *, sample_weight=None, l2=0.0):
+    """A fit in a few lines, for what takes a fit."""
+    data = _checks.table(x, y, sample_weight=sample_weight)
+    l2 = _checks.scalar(l2, data.x.dtype, "l2")
+    weight = jnp.ones(len(data.x), data.x.dtype) if sample_weight is None else data.sample_weight
+    pull = weight * (2 * data.y.astype(data.x.dtype) - 1)
+    weights = pull @ data.x / (1 + l2)
+    zero = jnp.zeros((), weights.dtype)
+    info = Info(jnp.int32(Status.CONVERGED), jnp.int32(0), zero, zero)
+    return Hyperplane(weights=weights, bias=zero), info
+
+
+def _solve(solver: Callable) -> Callable:
+    return lambda init, target: solver(bowl, init, (target,), max_steps=50)
+
+
+START = (normal(D), normal(D))
+
+CASES: dict[str, list[Case]] = {
+    "datasets.separable": [case(lambda key: datasets.separable(key, N, D), a_key)],
+    "datasets.gaussians": [case(lambda key: datasets.gaussians(key, N, D), a_key)],
+    "datasets.ball": [case(lambda key: datasets.ball(key, N, D), a_key)],
+    "datasets.moons": [case(lambda key: datasets.moons(key, N), a_key)],
+    "features.polynomial": [case(features.polynomial, normal(N, D), degree=2)],
+    "features.ball_hyperplane": [case(features.ball_hyperplane, normal(D), positive())],
+    "features.fourier": [case(lambda key: features.fourier(key, D, num_features=5), a_key)],
+    "features.apply_fourier": [
+        case(
+            lambda w, b, x: features.apply_fourier(features.Fourier(w, b), x),
+            normal(5, D),
+            normal(5),
+            normal(N, D),
+        )
+    ],
+    "features.standardize": [
+        case(
+            lambda mean, scale, x: features.standardize(features.Standardizer(mean, scale), x),
+            normal(D),
+            positive(D),
+            normal(N, D),
+        )
+    ],
+    "features.unstandardize": [
+        case(
+            lambda mean, scale, params: features.unstandardize(
+                features.Standardizer(mean, scale), params
+            ),
+            normal(D),
+            positive(D),
+            params,
+        )
+        for params in (plane, planes)
+    ],
+    "linear.between": [case(linear.between, planes, classes(K), classes(K))],
+    "linear.from_hyperplanes": [
+        case(
+            lambda w, b: linear.from_hyperplanes(Hyperplane(weights=w, bias=b)),
+            normal(K, D),
+            normal(K),
+        )
+    ],
+    "linear.to_hyperplanes": [case(linear.to_hyperplanes, planes)],
+    "losses.objective": [
+        case(
+            functools.partial(losses.objective, losses.logistic),
+            plane,
+            normal(N, D),
+            classes(2, N),
+        ),
+        case(
+            functools.partial(losses.objective, losses.softmax),
+            planes,
+            normal(N, D),
+            classes(K, N),
+        ),
+    ],
+    "losses.l2_from_C": [case(losses.l2_from_C, positive(), positive())],
+    "losses.C_from_l2": [case(losses.C_from_l2, positive(), positive())],
+    "metrics.confusion": [
+        case(metrics.confusion, normal(N), classes(2, N), num_classes=2),
+        case(metrics.confusion, normal(N, K), classes(K, N)),
+    ],
+    "multiclass.probabilities": [case(multiclass.probabilities, planes, normal(N, D))],
+    "resample.kfold": [case(lambda key: resample.kfold(key, N, folds=4), a_key)],
+    "resample.stratified_kfold": [case(resample.stratified_kfold, a_key, classes(2, N), folds=4)],
+    "resample.cross_validate": [
+        case(
+            functools.partial(resample.cross_validate, mean_difference, metrics.accuracy),
+            normal(N, D),
+            classes(2, N),
+            classes(2, 4, N),
+        )
+    ],
+    "solvers.newton": [case(_solve(solvers.newton), *START)],
+    "solvers.lbfgs": [case(_solve(solvers.lbfgs), *START)],
+    "solvers.gradient_descent": [case(_solve(solvers.gradient_descent), *START)],
+    "solvers.from_optax": [case(_solve(solvers.from_optax(ADAM)), *START)],
+    "solvers.stochastic": [
+        case(
+            lambda key, init, rows: solvers.stochastic(
+                key, spread, init, rows, batch_size=4, steps=5, optimizer=SGD
+            ),
+            a_key,
+            normal(D),
+            normal(N, D),
+        )
+    ],
+    "solvers.trace": [
+        case(
+            lambda init, target: solvers.trace(solvers.newton, bowl, init, (target,), num_steps=3),
+            *START,
+        )
+    ],
+    "updates.softmax": [case(updates.softmax, planes, normal(D), classes(K))],
+    "updates.multiclass_perceptron": [
+        case(updates.multiclass_perceptron, planes, normal(D), classes(K))
+    ],
+    "updates.run": [
+        case(
+            lambda params, x, y, weight: updates.run(
+                updates.perceptron, params, x, y, sample_weight=weight
+            ),
+            plane,
+            normal(N, D),
+            classes(2, N),
+            some_weights,
+        )
+    ],
+}
+for _name in ("softmax", "multiclass_perceptron", "multiclass_hinge"):
+    CASES[f"losses.{_name}"] = [case(getattr(losses, _name), MANY["scores"], MANY["y"])]
+for _name in ("squared", "zero_one"):
+    CASES[f"losses.{_name}"] = [
+        case(getattr(losses, _name), USUAL["scores"], USUAL["y"]),
+        case(getattr(losses, _name), MANY["scores"], MANY["y"]),
+    ]
+for _name in ("scores", "predict", "probabilities", "log_probabilities"):
+    for _module in ("linear", "jaxlin"):
+        CASES[f"{_module}.{_name}"] = [
+            case(FUNCTIONS[f"{_module}.{_name}"], params, normal(N, D))
+            for params in (plane, planes)
+        ]
+
+
+def is_fit(name: str) -> bool:
+    """Whether the function of this name is `fit(x, y, *, ...) -> (params, info)`."""
+    verb = name.split(".")[1]
+    parameters = list(inspect.signature(FUNCTIONS[name]).parameters)
+    return (verb == "fit" or verb.startswith("fit_")) and parameters[:2] == ["x", "y"]
+
+
+def cases_of(name: str) -> list[Case]:
+    """The examples of a function that is no fit."""
+    return CASES.get(name) or [_usual(FUNCTIONS[name], name.split(".")[0])]
+
+
+def has_cases(name: str) -> bool:
+    """Whether there are examples; `test_api` insists that a function of arrays has some."""
+    try:
+        return not is_fit(name) and bool(cases_of(name))
+    except LookupError:
+        return False
+
+
+CALLABLE = [
+    name
+    for name in FUNCTIONS
+    if name not in HOST_ONLY and (name in CASES or name not in COMBINATORS) and has_cases(name)
+]
+
+
+# --- fits ----------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Fit:
+    """A fit with what is static about it.
+
+    call: `fit(x, y, *, ...)`
+    num_classes: of the example's labels
+    weights_count: whether a weight of 2 is the row twice
+    whole: whether all laws are checked; some suffice for a variant, whose front end is the same
+    """
+
+    call: Callable
+    num_classes: int
+    weights_count: bool
+    whole: bool
+
+    def __call__(self, x: Any, y: Any, weight: Any, mask: Any, **options: Any) -> tuple:
+        return self.call(x, y, sample_weight=weight, feature_mask=mask, **options)
+
+    def draw(self, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        rng = np.random.default_rng(seed)
+        return *overlapping(rng, self.num_classes), some_weights(rng), np.ones(D, bool)
+
+
+def _fits() -> dict[str, Fit]:
+    fits = {}
+    for name in filter(is_fit, FUNCTIONS):
+        f = FUNCTIONS[name]
+        known = inspect.signature(f).parameters
+        many = "num_classes" in known
+        # Given from the start, so that a sweep over it needs no other program.
+        options = {"max_steps": 1000} if "max_steps" in known else {}
+        fits[name] = Fit(
+            call=functools.partial(f, **options, **({"num_classes": K} if many else {})),
+            num_classes=K if many else 2,
+            weights_count=not name.startswith("perceptron."),
+            whole=True,
+        )
+    fits["logistic.fit lbfgs"] = Fit(
+        functools.partial(logistic.fit, solver=solvers.lbfgs, max_steps=1000), 2, True, False
+    )
+    fits["one_vs_rest(perceptron.fit)"] = Fit(
+        functools.partial(multiclass.one_vs_rest(perceptron.fit), num_classes=K), K, False, True
+    )
+    return fits
+
+
+FITS = _fits()
+
+
+@functools.cache
+def lanes_of(name: str) -> Callable:
+    """The fit as lanes of one program, each with its own data."""
+    return jax.jit(jax.vmap(FITS[name].__call__))
+
+
+@functools.cache
+def weighted_lanes_of(name: str) -> Callable:
+    """The fit as lanes of one program that differ in their weights only."""
+    return jax.jit(jax.vmap(FITS[name].__call__, in_axes=(None, None, 0, None)))
+
+
+# --- comparisons ---------------------------------------------------------------------------------
+
+
+def stack(trees: list[Any]) -> Any:
+    return jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(a) for a in leaves]), *trees)
+
+
+def lane(tree: Any, i: int) -> Any:
+    return jax.tree.map(lambda a: a[i], tree)
+
+
+def without(tree: Any, i: int) -> Any:
+    return jax.tree.map(lambda a: np.delete(np.asarray(a), i, axis=0), tree)
+
+
+def assert_identical(a: Any, b: Any) -> None:
+    """Bit for bit, NaN being equal to NaN."""
+    assert jax.tree.structure(a) == jax.tree.structure(b)
+    for left, right in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
+        assert left.dtype == right.dtype
+        np.testing.assert_array_equal(np.asarray(left), np.asarray(right))
+
+
+def assert_close(a: Any, b: Any, rtol: float = 1e-10) -> None:
+    """To rounding; integers exactly, but for the count of an iteration that ends at the floor."""
+    assert jax.tree.structure(a) == jax.tree.structure(b)
+    for left, right in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
+        assert left.dtype == right.dtype
+        np.testing.assert_allclose(np.asarray(left), np.asarray(right), rtol=rtol, atol=rtol)

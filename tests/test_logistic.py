@@ -1,0 +1,509 @@
+"""Logistic regression: right to the digit, and truthful about where there is no optimum."""
+
+from fractions import Fraction
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+from sklearn.linear_model import LogisticRegression
+
+from jaxlin import Hyperplane, Status, datasets, features, labels, linear, logistic, losses, solvers
+from tests import oracle
+
+SOLVERS = [solvers.newton, solvers.lbfgs]
+# x = 2, 4, 5, 5, 5, 7, 7, 10 for class 1; eighteen 0s, eight 1s and one 2 for class 0.
+QUASI_X = np.array([[2, 4, 5, 5, 5, 7, 7, 10] + [0] * 18 + [1] * 8 + [2]], float).T
+QUASI_Y = np.array([1] * 8 + [0] * 27)
+
+
+def overlapping(seed=0, n=40, d=3, dtype=float):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, d))
+    y = (rng.random(n) < 1 / (1 + np.exp(-(x[:, 0] - 0.5 * x[:, 1] + 0.4)))).astype(int)
+    return x.astype(dtype), y
+
+
+def code(info):
+    return Status(int(info.status))
+
+
+def coefficients(params):
+    return np.append(np.asarray(params.weights), params.bias)
+
+
+def true_residual(params, x, y, weight=None, l2=0.0):
+    """The unit-free gradient of the objective in float64, for one problem."""
+    params = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), params)
+    x = np.asarray(x, np.float64)
+    weight = np.ones(len(x)) if weight is None else np.asarray(weight, np.float64)
+    grad = jax.grad(
+        lambda p: losses.objective(losses.logistic, p, x, y, sample_weight=weight, l2=l2)
+    )(params)
+    mean = weight @ x / weight.sum()
+    spread = np.sqrt(weight @ (x - mean[None, :]) ** 2 / weight.sum())
+    spread[spread == 0] = np.inf
+    centred = (np.asarray(grad.weights) - mean * float(grad.bias)) / spread
+    return max(np.abs(centred).max(), abs(float(grad.bias)))
+
+
+# --- accuracy -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("correlation", [1.0, 0.02, 0.006])
+@pytest.mark.parametrize("mean", [0.0, 3.0])
+def test_nine_digits_in_float64(correlation, mean):
+    x, y = overlapping(seed=1)
+    x[:, 1] = x[:, 0] + correlation * x[:, 1]
+    x += mean
+    params, info = logistic.fit(x, y)
+    exact, hess = oracle.logistic(x, y, start=coefficients(params))
+    assert code(info) == Status.CONVERGED
+    assert condition(hess) <= 5e6
+    assert oracle.digits(coefficients(params), exact) >= 9
+
+
+@pytest.mark.parametrize("correlation", [1.0, 0.3, 0.04])
+def test_four_digits_in_float32(correlation):
+    x, y = overlapping(seed=1)
+    x[:, 1] = x[:, 0] + correlation * x[:, 1]
+    x = x.astype(np.float32)
+    params, info = logistic.fit(x, y)
+    exact, hess = oracle.logistic(x, y, start=coefficients(params))
+    assert condition(hess) <= 1e4
+    assert code(info) == Status.CONVERGED
+    assert oracle.digits(coefficients(params), exact) >= 4
+
+
+def condition(hess):
+    """The condition of X'DX for columns of unit length."""
+    h = np.array([[float(v) for v in row] for row in hess])
+    scale = 1 / np.sqrt(np.diag(h))
+    return np.linalg.cond(h * scale[:, None] * scale[None, :])
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_problem_on_which_undamped_newton_diverges(solver):
+    x = np.array([[1, -5], [-2, 2], [-10, 20], [20, -5]], float)
+    params, info = logistic.fit(
+        x, [0, 1, 0, 1], sample_weight=[20, 1, 1, 1], bias=False, solver=solver
+    )
+    assert code(info) == Status.CONVERGED
+    np.testing.assert_allclose(params.weights, [2.4795005343186261, 1.1843021149161851], rtol=1e-13)
+    assert params.bias == 0
+
+
+@pytest.mark.parametrize("l2", [0.1, [0.3, 0.0, 0.01]])
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_penalty_weights_and_units_against_the_oracle(l2, solver):
+    x, y = overlapping(seed=2)
+    x = x * np.array([1e-8, 1.0, 1e8]) + np.array([0.0, 5.0, 1e8])
+    l2 = np.asarray(l2) * np.array([1e-16, 1.0, 1e16])
+    weight = np.random.default_rng(0).uniform(0.1, 3, len(x))
+    params, info = logistic.fit(x, y, l2=l2, sample_weight=weight, solver=solver)
+    exact, _ = oracle.logistic(x, y, weight, l2, start=coefficients(params))
+    assert code(info) == Status.CONVERGED
+    assert oracle.digits(coefficients(params), exact) >= 9
+
+
+def test_equals_scikit_learn_with_C_converted():
+    x, y = overlapping()
+    weight = np.random.default_rng(0).uniform(0.1, 3, len(x))
+    peer = LogisticRegression(C=0.7, solver="newton-cholesky", tol=1e-12)
+    peer.fit(x, y, sample_weight=weight)
+    params, _ = logistic.fit(x, y, l2=losses.l2_from_C(0.7, weight.sum()), sample_weight=weight)
+    np.testing.assert_allclose(params.weights, peer.coef_[0], rtol=1e-9)
+    np.testing.assert_allclose(params.bias, peer.intercept_[0], rtol=1e-9)
+
+
+def test_soft_labels_are_pairs_of_weighted_rows():
+    x, y = overlapping()
+    soft = np.where(y == 1, 0.9, 0.2)
+    params, _ = logistic.fit(x, soft)
+    twice, _ = logistic.fit(
+        np.concatenate([x, x]),
+        np.repeat([1, 0], len(x)),
+        sample_weight=np.concatenate([soft, 1 - soft]),
+    )
+    np.testing.assert_allclose(coefficients(params), coefficients(twice), rtol=1e-10)
+
+
+def test_an_offset_that_is_a_multiple_of_a_column_shifts_its_weight():
+    x, y = overlapping()
+    plain, _ = logistic.fit(x, y)
+    moved, _ = logistic.fit(x, y, offset=2 * x[:, 1] + 3)
+    np.testing.assert_allclose(moved.weights, plain.weights - np.array([0.0, 2.0, 0.0]), atol=1e-12)
+    np.testing.assert_allclose(moved.bias, plain.bias - 3, rtol=1e-12)
+
+
+def test_a_start_does_not_change_the_answer():
+    x, y = overlapping()
+    plain, info = logistic.fit(x, y)
+    for scale in (1.0, 1e2, 1e4):
+        init = Hyperplane(weights=scale * jnp.array([1.0, -2.0, 0.5]), bias=jnp.array(0.3))
+        again, status = logistic.fit(x, y, init=init)
+        assert code(status) == Status.CONVERGED
+        np.testing.assert_allclose(coefficients(again), coefficients(plain), rtol=1e-12)
+    _, status = logistic.fit(x, y, init=plain)
+    assert int(status.steps) <= 1 and code(status) == Status.CONVERGED
+    assert int(info.steps) > 1
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_both_solvers_agree_over_many_row_blocks(dtype):
+    x, y = overlapping(n=3000, d=40, dtype=dtype)
+    newton, info = logistic.fit(x, y, l2=1e-3, solver=solvers.newton)
+    lbfgs, status = logistic.fit(x, y, l2=1e-3, solver=solvers.lbfgs)
+    assert code(info) == code(status) == Status.CONVERGED
+    np.testing.assert_allclose(
+        lbfgs.weights, newton.weights, atol=1e-8 if dtype == np.float64 else 3e-4
+    )
+    tol = np.finfo(dtype).eps ** (2 / 3)
+    assert true_residual(newton, x, y, l2=1e-3) <= tol
+    assert true_residual(lbfgs, x, y, l2=1e-3) <= tol
+
+
+# --- no optimum, or many --------------------------------------------------------------------------
+
+
+def separates_exactly(params, x, y):
+    """In rational arithmetic: every float is a fraction."""
+    weights = [Fraction(float(w)) for w in params.weights]
+    bias = Fraction(float(params.bias))
+    return all(
+        (2 * int(t) - 1)
+        * (sum(w * Fraction(float(v)) for w, v in zip(weights, row, strict=True)) + bias)
+        > 0
+        for row, t in zip(x, y, strict=True)
+    )
+
+
+def breast_cancer():
+    x, y, *_ = datasets.breast_cancer()
+    return np.asarray(features.standardize(features.standardizer(x), x)), y
+
+
+def setosa_versicolor():
+    x, y, *_ = datasets.iris()
+    return x[y < 2], y[y < 2]
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("data", [breast_cancer, setosa_versicolor])
+def test_separable_data_are_separated(data, dtype, solver):
+    x, y = data()
+    x = x.astype(dtype)
+    params, info = logistic.fit(x, y, solver=solver)
+    assert code(info) == Status.SEPARABLE
+    assert info.objective == 0
+    assert separates_exactly(params, x, y)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_quasi_separable_data_are_told_apart(dtype, solver):
+    params, info = logistic.fit(QUASI_X.astype(dtype), QUASI_Y, solver=solver)
+    assert code(info) == Status.QUASI_SEPARABLE
+    assert np.all(np.isfinite(coefficients(params)))
+
+
+def test_a_penalty_makes_separable_data_converge():
+    x, y = breast_cancer()
+    params, info = logistic.fit(x, y, l2=1e-4)
+    assert code(info) == Status.CONVERGED
+    assert true_residual(params, x, y, l2=1e-4) <= 4e-11
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("scale", [1.0, 1e3])
+def test_collinear_columns_give_the_minimum_norm_optimum(scale, solver):
+    x, y = overlapping()
+    wide = np.column_stack([x, scale * (x[:, 0] - 2 * x[:, 1]), np.full(len(x), 7.0)])
+    params, info = logistic.fit(wide, y, solver=solver)
+    assert code(info) == Status.RANK_DEFICIENT
+    plain, _ = logistic.fit(x, y)
+    scores = linear.scores(params, wide)
+    np.testing.assert_allclose(scores, linear.scores(plain, x), atol=1e-9)
+    # The least-norm weights with these centred scores.
+    centred = wide - wide.mean(0)
+    least = np.linalg.pinv(centred, rcond=1e-10) @ (centred @ np.asarray(params.weights))
+    np.testing.assert_allclose(params.weights, least, atol=1e-8)
+
+
+def test_a_penalty_on_one_of_two_equal_columns_decides_between_them():
+    x, y = overlapping()
+    params, info = logistic.fit(np.column_stack([x, x[:, 0]]), y, l2=[0.0, 0.0, 0.0, 0.1])
+    plain, _ = logistic.fit(x, y)
+    assert code(info) == Status.CONVERGED
+    np.testing.assert_allclose(params.weights, np.append(plain.weights, 0), atol=1e-9)
+
+
+@pytest.mark.parametrize("gap", [1e-3, 1e-5, 1e-7, 1e-9])
+def test_nearly_collinear_columns_are_never_wrong(gap):
+    x, y = overlapping()
+    near = np.column_stack([x[:, :2], x[:, 0] + gap * x[:, 2]])
+    params, info = logistic.fit(near, y)
+    if code(info) == Status.CONVERGED:
+        exact, _ = oracle.logistic(near, y, start=coefficients(params))
+        assert oracle.digits(coefficients(params), exact) >= 3
+    else:
+        assert code(info) == Status.STALLED
+
+
+def test_fewer_rows_than_columns_are_separable():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(10, 30)), np.arange(10) % 2
+    params, info = logistic.fit(x, y)
+    assert code(info) == Status.SEPARABLE and separates_exactly(params, x, y)
+
+
+def verdict(x, y):
+    """Overlap, separation or quasi-separation, by linear programming."""
+    t = 2 * y - 1
+    signed = t[:, None] * np.column_stack([x / np.abs(x).max(0), np.ones(len(x))])
+    box = [(-1, 1)] * signed.shape[1]
+    total = linprog(-signed.sum(0), A_ub=-signed, b_ub=np.zeros(len(x)), bounds=box)
+    if -total.fun < 1e-7:
+        return Status.CONVERGED
+    room = linprog(
+        np.append(np.zeros(signed.shape[1]), -1.0),
+        A_ub=np.column_stack([-signed, np.ones(len(x))]),
+        b_ub=np.zeros(len(x)),
+        bounds=[*box, (None, 1)],
+    )
+    return Status.SEPARABLE if -room.fun > 1e-9 else Status.QUASI_SEPARABLE
+
+
+def random_problems(count, dtype):
+    """Small integer problems, weights over six decades, columns over eight, starts to 1e4."""
+    rng = np.random.default_rng(0)
+    n, d = 12, 3
+    x = rng.integers(-20, 21, size=(count, n, d)).astype(float)
+    y = rng.integers(0, 2, size=(count, n))
+    weight = 10 ** rng.uniform(-3, 3, size=(count, n))
+    kind = rng.integers(0, 3, size=count)
+    weight[kind == 0] = 1
+    scale = np.where((kind == 2)[:, None], 10 ** rng.uniform(-4, 4, size=(count, d)), 1)
+    x = (x * scale[:, None, :]).astype(dtype)
+    weights, bias = rng.normal(size=(count, d)), rng.normal(size=count)
+    reach = np.abs(np.einsum("bnd,bd->bn", x, weights) + bias[:, None]).max(1)
+    far = 10 ** rng.uniform(-2, 4, size=count) * (rng.random(count) > 0.3) / reach
+    init = Hyperplane(
+        weights=(weights * far[:, None]).astype(dtype), bias=(bias * far).astype(dtype)
+    )
+    return x, y, weight.astype(dtype), init
+
+
+@partial(jax.jit)
+@jax.vmap
+def fit_from(x, y, weight, init):
+    return logistic.fit(x, y, sample_weight=weight, init=init)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_random_problems_from_any_start(dtype):
+    x, y, weight, init = random_problems(3000, dtype)
+    params, info = fit_from(*map(jnp.asarray, (x, y, weight)), init)
+    status = np.asarray(info.status)
+    converged = status == Status.CONVERGED
+    assert converged.mean() > 0.8
+    assert np.asarray(info.steps)[converged].max() <= 60
+    tol = np.finfo(dtype).eps ** (2 / 3)
+    for i in np.flatnonzero(converged)[:200]:
+        lane = jax.tree.map(lambda a, i=i: a[i], params)
+        assert true_residual(lane, x[i], y[i], weight[i]) <= tol
+        assert verdict(x[i], y[i]) == Status.CONVERGED
+    if dtype == np.float64:  # float32 may say STALLED
+        for i in np.flatnonzero(~converged & (status != Status.CLASS_TOO_SMALL))[:150]:
+            assert status[i] == verdict(x[i], y[i])
+
+
+# --- statuses, wherever they arise ----------------------------------------------------------------
+
+
+def status_cases():
+    x, y = overlapping(n=24, seed=3)
+    ordered = np.sort(x, axis=0)
+    bad = x.copy()
+    bad[5, 1] = np.nan
+    plane = x.copy()
+    plane[:, 0] = np.where(y == 1, np.abs(x[:, 0]), -np.abs(x[:, 0]))
+    touching = np.round(x)
+    touching[:, 0] = np.where(np.arange(24) < 6, 0, np.where(y == 1, 1, -1))
+    ones = np.ones(24)
+    return {
+        Status.CONVERGED: dict(x=x, y=y),
+        Status.RANK_DEFICIENT: dict(x=x[:, [0, 1, 1]], y=y),
+        Status.STALLED: dict(x=x, y=y, tol=0.0),
+        Status.MAX_STEPS: dict(x=x, y=y, max_steps=2),
+        Status.QUASI_SEPARABLE: dict(x=touching, y=y),
+        Status.SEPARABLE: dict(x=plane, y=y),
+        Status.CLASS_TOO_SMALL: dict(x=ordered, y=y, sample_weight=np.where(y == 1, ones, 0)),
+        Status.INVALID_DATA: dict(x=bad, y=y),
+    }
+
+
+def lane(x, y, sample_weight=None, tol=4e-11, max_steps=100):
+    weight = np.ones(len(x)) if sample_weight is None else sample_weight
+    return tuple(map(jnp.asarray, (x, y, weight, tol, max_steps)))
+
+
+def fit_lane(x, y, weight, tol, max_steps):
+    return logistic.fit(x, y, sample_weight=weight, tol=tol, max_steps=max_steps)
+
+
+jitted = jax.jit(fit_lane)
+batched = jax.jit(jax.vmap(fit_lane))
+
+
+@pytest.mark.parametrize("status", status_cases(), ids=lambda s: s.name)
+def test_every_status_eager_jitted_and_as_a_lane(status):
+    case = status_cases()[status]
+    arguments = lane(**case)
+    assert code(jitted(*arguments)[1]) == status
+    if status == Status.INVALID_DATA:
+        with pytest.raises(ValueError, match=r"x: 1 of 72 entries .* the first at \(5, 1\): nan"):
+            fit_lane(*arguments)
+    else:
+        assert code(fit_lane(*arguments)[1]) == status
+    good = [lane(*overlapping(n=24, seed=s)) for s in range(3, 7)]
+    clean = batched(*(jnp.stack(column) for column in zip(*good, strict=True)))
+    good[1] = arguments
+    mixed = batched(*(jnp.stack(column) for column in zip(*good, strict=True)))
+    assert Status(int(mixed[1].status[1])) == status
+    for i in (0, 2, 3):
+        jax.tree.map(lambda a, b, i=i: np.testing.assert_array_equal(a[i], b[i]), mixed, clean)
+
+
+def test_the_limit_of_one_class_and_the_params_of_bad_data():
+    x, y = overlapping(n=24)
+    params, info = logistic.fit(x, np.zeros_like(y))
+    assert code(info) == Status.CLASS_TOO_SMALL
+    np.testing.assert_array_equal(coefficients(params), [0, 0, 0, -np.inf])
+    params, info = logistic.fit(x, np.ones_like(y), bias=False)
+    assert code(info) == Status.CLASS_TOO_SMALL and np.all(np.isnan(params.weights))
+    params, info = jitted(*lane(np.where(x == x, np.inf, x), y))
+    assert np.all(np.isnan(coefficients(params))) and np.isnan(info.objective)
+
+
+def test_an_absent_class_is_found_by_weight():
+    x, y = overlapping(n=24)
+    x[y == 0] = np.nan
+    params, info = logistic.fit(x, y, sample_weight=y)
+    assert code(info) == Status.CLASS_TOO_SMALL and params.bias == np.inf
+
+
+# --- bad input ------------------------------------------------------------------------------------
+
+X, Y = overlapping(n=24)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        (dict(y=2 * Y - 1), ValueError, r"y: 1\d of 24 entries are outside 0\.\.1"),
+        (dict(y=Y + 0.5), ValueError, "y: .* not a probability"),
+        (dict(y=Y[:5]), ValueError, r"y: expected shape \(24,\).* got \(5,\)"),
+        (dict(y=Y[:, None]), ValueError, r"y: expected shape \(24,\)"),
+        (dict(y=np.array(["a"] * 24)), TypeError, "y: "),
+        (dict(x=X[:, 0]), ValueError, r"x: expected shape \(n, d\), got \(24,\)"),
+        (dict(x=X * 1j), TypeError, "x: expected"),
+        (dict(l2=-1.0), ValueError, "l2: 1 of 1 entries are negative"),
+        (dict(l2=np.nan), ValueError, "l2: "),
+        (dict(l2=np.ones(5)), ValueError, r"l2: .*\(3,\), got \(5,\).*regularization_path"),
+        (dict(sample_weight=-np.ones(24)), ValueError, "sample_weight: 24 of 24 entries"),
+        (dict(sample_weight=np.zeros(24)), ValueError, "sample_weight: no row"),
+        (dict(sample_weight=np.ones(23)), ValueError, r"sample_weight: expected shape \(24,\)"),
+        (dict(feature_mask=np.ones(3)), TypeError, "feature_mask: expected bool"),
+        (dict(feature_mask=np.ones(2, bool)), ValueError, r"feature_mask: expected shape \(3,\)"),
+        (dict(offset=np.full(24, np.nan)), ValueError, "offset: 24 of 24"),
+        (dict(bias=1), TypeError, "bias: expected bool, got int"),
+        (dict(max_steps=-1), ValueError, "max_steps: "),
+        (dict(max_steps=2.5), TypeError, "max_steps: expected an integer"),
+        (dict(tol=np.nan), ValueError, "tol: "),
+        (dict(init=np.zeros(4)), TypeError, "init: expected a Hyperplane"),
+        (dict(init=Hyperplane(np.zeros(4), np.zeros(()))), ValueError, r"init\.weights: .*\(3,\)"),
+        (dict(init=Hyperplane(np.full(3, np.nan), np.zeros(()))), ValueError, r"init\.weights: 3"),
+        (dict(solver="newton"), TypeError, "solver: expected a function"),
+    ],
+)
+def test_bad_input_names_argument_expected_and_got(options, error, message):
+    with pytest.raises(error, match=message):
+        logistic.fit(**{"x": X, "y": Y, **options})
+
+
+def test_bad_values_under_jit_are_a_status():
+    for options in (dict(l2=-1.0), dict(tol=np.nan), dict(offset=np.full(24, np.inf))):
+        fit = jax.jit(lambda x, y, options=options: logistic.fit(x, y, **options))
+        params, info = fit(X, Y)
+        assert code(info) == Status.INVALID_DATA
+        assert np.all(np.isnan(coefficients(params)))
+
+
+def test_labels_encode_mends_signed_labels():
+    y, classes = labels.encode(2 * Y - 1)
+    np.testing.assert_array_equal(classes, [-1, 1])
+    plain, _ = logistic.fit(X, Y)
+    encoded, _ = logistic.fit(X, y)
+    np.testing.assert_array_equal(plain.weights, encoded.weights)
+
+
+# --- derivatives ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_derivatives_of_a_fit(solver):
+    rng = np.random.default_rng(0)
+    x, y = overlapping(n=24, seed=3)
+    soft, weight, offset = 0.1 + 0.8 * y, rng.uniform(0.5, 2, 24), rng.normal(size=24)
+    weight[3] = 0
+    arguments = tuple(map(jnp.asarray, (x, soft, weight, np.array([0.1, 0.2, 0.3]), offset)))
+
+    def outcome(x, y, weight, l2, offset):
+        params, _ = logistic.fit(x, y, sample_weight=weight, l2=l2, offset=offset, solver=solver)
+        return jnp.sum(jnp.sin(params.weights)) + params.bias**2
+
+    grads = jax.jit(jax.grad(outcome, argnums=range(5)))(*arguments)
+    moves = [jnp.asarray(rng.normal(size=a.shape)) for a in arguments]
+    moves[2] = moves[2].at[3].set(0)
+    value = jax.jit(lambda t: outcome(*(a + t * m for a, m in zip(arguments, moves, strict=True))))
+    h = 3e-3
+    slope = (8 * (value(h) - value(-h)) - (value(2 * h) - value(-2 * h))) / (12 * h)
+    along = sum(jnp.vdot(g, m) for g, m in zip(grads, moves, strict=True))
+    np.testing.assert_allclose(along, slope, rtol=1e-7)
+
+
+def test_derivatives_at_rows_of_weight_zero():
+    x, y = overlapping(n=24, seed=3)
+    weight = jnp.ones(24).at[3].set(0)
+
+    def outcome(weight, x):
+        return jnp.sum(logistic.fit(x, y, sample_weight=weight, l2=0.1)[0].weights)
+
+    grad = jax.grad(outcome)(weight, jnp.asarray(x))
+    h = 1e-5
+    up = [outcome(weight.at[3].set(k * h), jnp.asarray(x)) for k in range(3)]
+    np.testing.assert_allclose(grad[3], (-3 * up[0] + 4 * up[1] - up[2]) / (2 * h), rtol=1e-5)
+    holed = jax.grad(outcome, argnums=(0, 1))(weight, jnp.asarray(x).at[3].set(jnp.nan))
+    assert holed[0][3] == 0 and np.all(np.isfinite(holed[0])) and np.all(np.isfinite(holed[1]))
+
+
+def test_second_derivatives_and_a_warm_start():
+    x, y = overlapping(n=24, seed=3)
+
+    def outcome(l2, init=None):
+        return jnp.sum(logistic.fit(x, y, l2=l2, init=init)[0].weights ** 2)
+
+    l2 = jnp.array([0.1, 0.2, 0.3])
+    hess = jax.hessian(outcome)(l2)
+    np.testing.assert_allclose(hess, hess.T, rtol=1e-9)
+    h = 1e-4
+    move = jnp.array([h, 0.0, 0.0])
+    slope = (jax.grad(outcome)(l2 + move) - jax.grad(outcome)(l2 - move)) / (2 * h)
+    np.testing.assert_allclose(hess[0], slope, rtol=1e-5)
+    optimum, _ = logistic.fit(x, y, l2=l2)
+    cold, warm = jax.jacfwd(outcome)(l2), jax.jacfwd(lambda v: outcome(v, optimum))(l2)
+    np.testing.assert_allclose(warm, cold, rtol=1e-9)

@@ -14,6 +14,11 @@ def dot(a: jax.Array, b: jax.Array) -> jax.Array:
     return jnp.matmul(a, b, precision=HIGHEST)
 
 
+def form(a: jax.Array, v: jax.Array) -> jax.Array:
+    """v' A v for a small A, as a sum: products with one vector compile slowly."""
+    return jnp.sum(v[:, None] * a * v[None, :])
+
+
 def power_of_two(a: jax.Array) -> jax.Array:
     """The power of two just above |a|, and 1 where a is 0: scaling by it is exact to undo."""
     _, exponent = jnp.frexp(jnp.where(a == 0, 0.5, a))

@@ -196,9 +196,12 @@ def _measure(spec: Spec, problem: Problem, theta: jax.Array, step: jax.Array):
         thetas = jnp.concatenate([theta[None], freed]) * problem.spread[None, :]
         s = dot(z, thetas.T)
         pull, curve, terms = _per_row(spec, block, _scored(block, s[:, 0]))
-        return (terms, dot(pull, z), dot((z * curve[:, None]).T, z)), _worst(spec, block, s)
+        # Gradient and Hessian in one product: a matrix-vector product compiles as slowly.
+        both = jnp.concatenate([z * curve[:, None], pull[:, None]], axis=1)
+        return (terms, dot(both.T, z)), _worst(spec, block, s)
 
-    (terms, columns, square), worst = _rows.fold(sums, problem.rows)
+    (terms, product), worst = _rows.fold(sums, problem.rows)
+    square, columns = product[:-1], product[-1]
     # A coordinate out of play has curvature 1 and stands alone.
     diagonal = jnp.where(problem.spread > 0, problem.penalty, 1)
     hess = square * problem.spread[:, None] * problem.spread[None, :] + jnp.diag(diagonal)
@@ -225,12 +228,12 @@ def _assemble(problem, theta, terms, columns, worst) -> _Point:
     grad = columns * problem.spread + problem.penalty * theta
     eps = jnp.finfo(theta.dtype).eps
     # The bias of the user's units holds centre . weights, and rounds with its size.
-    size = dot(jnp.abs(problem.centre * _frame.unscaled(problem)), jnp.abs(theta[:d]))
+    size = jnp.sum(jnp.abs(problem.centre * _frame.unscaled(problem) * theta[:d]))
     size = size + jnp.sum(jnp.abs(theta[d:]))
     slack = ROUNDING_ULPS * theta.size * eps * (worst[1, 1] + size)
     return _Point(
         theta=theta,
-        value=value + dot(problem.penalty, theta * theta) / 2,
+        value=value + jnp.sum(problem.penalty * theta**2) / 2,
         grad=grad,
         residual=_residual(problem, grad),
         noise=NOISE_ULPS * eps * (jnp.sqrt(square) + tilt + curve * size),
@@ -275,7 +278,7 @@ def _objective(spec: Spec) -> Callable[[jax.Array, Problem], jax.Array]:
     @objective.defjvp
     def _(primals, tangents):
         point = _light(spec, primals[1], primals[0])
-        return point.value, dot(point.grad, tangents[0])
+        return point.value, jnp.sum(point.grad * tangents[0])
 
     return objective
 
@@ -318,15 +321,15 @@ def _newton(spec, problem, start, tol, cap, steps) -> _Outcome:
     def advance(run: _Run) -> _Run:
         point, step = run.point, run.step
         trial, hess, drop, reach = _measure(spec, problem, point.theta + step, step)
-        curvature = step @ run.hess @ step
+        curvature = _linalg.form(run.hess, step)
         verdict = solvers.judge(
             (point.value, point.residual),
             (trial.value, trial.residual),
-            -(point.grad @ step) - curvature / 2,
+            -jnp.sum(point.grad * step) - curvature / 2,
             run.damping,
             trial.noise,
         )
-        held = step @ hess @ step >= solvers.CURVATURE_HELD * curvature
+        held = _linalg.form(hess, step) >= solvers.CURVATURE_HELD * curvature
         # Far out the loss is a polyhedron, on which Newton's method zigzags: not a place to start.
         wild = (trial.reach > FAR) & (trial.residual > jnp.sqrt(tol)) & (run.trials == steps)
         # The barrier keeps the compiler from computing the verdict anew for every field.

@@ -85,18 +85,25 @@ def grid(rng: np.random.Generator, *shape: int) -> np.ndarray:
 
 
 def overlapping(rng: np.random.Generator, k: int = 2) -> tuple[np.ndarray, np.ndarray]:
-    """`x (N, D)` and classes that no plane separates, all of them present."""
+    """`x (N, D)` and classes that no plane separates, not even with rows on it.
+
+    Six rows occur twice, each time in another class.
+    """
     x = grid(rng, N, D)
     y = np.argmax(x @ rng.normal(size=(D, k)) + 2 * rng.normal(size=(N, k)), axis=1)
-    y[: 2 * k] = np.arange(2 * k) % k
-    x[k : 2 * k] = x[:k][::-1]  # the same rows in other classes
+    y[:6] = np.arange(6) % k
+    x[6:12], y[6:12] = x[:6], (y[:6] + 1) % k
     return x, y
 
 
+# Rows that the example of a fit can do without.
+SPARE = np.arange(12, 15)
+
+
 def some_weights(rng: np.random.Generator) -> np.ndarray:
-    """Nonnegative, a few of them 0, never in the rows that make the classes overlap."""
+    """Nonnegative, a few of them 0, but not in the rows that make the classes overlap."""
     weight = rng.choice([0.5, 1.0, 2.0], size=N)
-    weight[rng.choice(np.arange(8, N), size=3, replace=False)] = 0
+    weight[rng.choice(np.arange(15, N), size=3, replace=False)] = 0
     return weight
 
 

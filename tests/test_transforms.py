@@ -14,10 +14,9 @@ import pytest
 
 from jaxlin.types import Info, Status
 from tests import public
-from tests.public import FITS, D, N, assert_close, assert_identical
+from tests.public import FITS, SPARE, D, N, assert_close, assert_identical
 
 WHOLE = [name for name, fit in FITS.items() if fit.whole]
-ROWS = np.arange(8, 11)  # rows that the examples can do without
 
 
 @pytest.mark.parametrize("name", public.CALLABLE)
@@ -73,30 +72,30 @@ def test_lanes_that_share_x_are_the_loop(name):
 @pytest.mark.parametrize("hole", [np.nan, np.inf, -np.inf, 1e30, 1e300, -3.0])
 def test_a_row_of_weight_zero_is_absent_whatever_it_holds(name, hole):
     x, y, weight, mask = FITS[name].draw(0)
-    weight[ROWS] = 0
+    weight[SPARE] = 0
     clean = FITS[name](x, y, weight, mask)
     holed = x.copy()
-    holed[ROWS[0], 1], holed[ROWS[1:]] = hole, hole
+    holed[SPARE[0], 1], holed[SPARE[1:]] = hole, hole
     assert_identical(FITS[name](holed, y, weight, mask), clean)
 
 
 @pytest.mark.parametrize("label", [-1, 7, 2**40, -(2**63)])
 def test_a_row_of_weight_zero_is_absent_whatever_its_label(name, label):
     x, y, weight, mask = FITS[name].draw(0)
-    weight[ROWS] = 0
+    weight[SPARE] = 0
     clean = FITS[name](x, y, weight, mask)
-    y[ROWS] = label
+    y[SPARE] = label
     assert_identical(FITS[name](x, y, weight, mask), clean)
 
 
 def test_a_row_of_weight_zero_among_lanes_is_absent(name):
     x, y, _, mask = FITS[name].draw(0)
     weights = np.stack([FITS[name].draw(seed)[2] for seed in range(4)])
-    weights[:, ROWS] = 0
+    weights[:, SPARE] = 0
     clean = public.weighted_lanes_of(name)(x, y, weights, mask)
     for hole in (np.nan, np.inf, 1e30):
         holed, labels = x.copy(), y.copy()
-        holed[ROWS], labels[ROWS] = hole, 9
+        holed[SPARE], labels[SPARE] = hole, 9
         # The frame that lanes share may not look at their weights, so it may see what is absent.
         close_fits(public.weighted_lanes_of(name)(holed, labels, weights, mask), clean)
 
@@ -214,14 +213,14 @@ def test_a_bad_lane_leaves_its_neighbours_as_they_were(whole):
 def test_a_bad_lane_of_weights_leaves_its_neighbours_as_they_were(name):
     """x is shared: the lane is bad because it alone gives weight to a row that is not finite."""
     x, y, _, mask = FITS[name].draw(0)
-    x[ROWS[0]] = np.nan
+    x[SPARE[0]] = np.nan
     weights = np.stack([FITS[name].draw(seed)[2] for seed in range(4)])
-    weights[:, ROWS[0]] = 0
+    weights[:, SPARE[0]] = 0
     good = public.weighted_lanes_of(name)(x, y, weights, mask)
     assert good[1].status[LANE] != Status.INVALID_DATA
     for words, row, value in (
-        ("a NaN row has weight", ROWS[0], 1.0),
-        ("a NaN row has a negative weight", ROWS[0], -1.0),
+        ("a NaN row has weight", SPARE[0], 1.0),
+        ("a NaN row has a negative weight", SPARE[0], -1.0),
         ("a weight is negative", 0, -1.0),
         ("a weight is NaN", 0, np.nan),
         ("a weight is infinite", 0, np.inf),

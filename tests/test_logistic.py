@@ -275,12 +275,12 @@ def test_a_penalty_on_one_of_two_equal_columns_decides_between_them():
 def test_nearly_collinear_columns_are_never_wrong(gap):
     x, y = overlapping()
     near = np.column_stack([x[:, :2], x[:, 0] + gap * x[:, 2]])
-    params, info = fit(near, y)
+    params, info = fit(near, y, max_steps=100)
     if code(info) == Status.CONVERGED:
         exact, _ = oracle.logistic(near, y, start=coefficients(params))
         assert oracle.digits(coefficients(params), exact) >= 3
     else:
-        assert code(info) == Status.STALLED
+        assert code(info) in (Status.STALLED, Status.MAX_STEPS)
 
 
 def test_fewer_rows_than_columns_are_separable():
@@ -362,7 +362,7 @@ def status_cases():
     plane = x.copy()
     plane[:, 0] = np.where(y == 1, np.abs(x[:, 0]), -np.abs(x[:, 0]))
     touching = np.round(x)
-    touching[:, 0] = np.where(np.arange(24) < 6, 0, np.where(y == 1, 1, -1))
+    touching[:, 0] = np.where(np.arange(24) < 14, 0, np.where(y == 1, 1, -1))
     ones = np.ones(24)
     return {
         Status.CONVERGED: dict(x=x, y=y),
@@ -500,7 +500,7 @@ def test_derivatives_of_a_fit(solver):
     moves = [jnp.asarray(rng.normal(size=a.shape)) for a in arguments]
     moves[2] = moves[2].at[3].set(0)
     value = jax.jit(lambda t: outcome(*(a + t * m for a, m in zip(arguments, moves, strict=True))))
-    h = 3e-3
+    h = 3e-4
     slope = (8 * (value(h) - value(-h)) - (value(2 * h) - value(-2 * h))) / (12 * h)
     along = sum(jnp.vdot(g, m) for g, m in zip(grads, moves, strict=True))
     np.testing.assert_allclose(along, slope, rtol=1e-7)

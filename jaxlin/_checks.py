@@ -312,17 +312,23 @@ def _value_problems(data: Table, nonnegative: dict, finite: dict) -> list[str]:
     problems = []
     for name, value in nonnegative.items():
         if value is not None:
-            given = np.atleast_1d(np.asarray(value, dtype=float))
+            given = _as_seen(value, data)
             bad = ~(given >= 0) | np.isinf(given)
             problems.append(_offences(name, given, bad, "negative, NaN or infinite"))
     for name, value in finite.items():
         if value is not None:
-            given = np.atleast_1d(np.asarray(value, dtype=float))
+            given = _as_seen(value, data)
             bad = ~np.isfinite(given)
             if data.sample_weight is not None and given.shape == data.sample_weight.shape:
                 bad &= np.asarray(data.sample_weight) != 0
             problems.append(_offences(name, given, bad, "NaN or infinite"))
     return [problem for problem in problems if problem]
+
+
+def _as_seen(value: Any, data: Table) -> np.ndarray:
+    """`value` in the working dtype, in which it may be infinite."""
+    with np.errstate(over="ignore"):
+        return np.atleast_1d(np.asarray(value)).astype(working_dtype(data.x))
 
 
 def _offences(name: str, array: np.ndarray, bad: np.ndarray, what: str) -> str:

@@ -126,7 +126,9 @@ def with_bias(features: jax.Array, last: float, bias: bool) -> jax.Array:
 def penalty(l2: jax.Array, scale: jax.Array, spread: jax.Array) -> jax.Array:
     """l2 as theta feels it, 0 for the bias."""
     d = l2.shape[0]
-    return with_bias(l2 * (scale * spread[:d]) ** 2, 0, spread.shape[0] > d)
+    factor = scale * spread[:d]
+    felt = jnp.minimum(l2 * factor * factor, _checks.safe_range(l2.dtype))
+    return with_bias(jnp.where(l2 == 0, 0, felt), 0, spread.shape[0] > d)
 
 
 def unscaled(problem: Problem) -> jax.Array:

@@ -8,24 +8,33 @@ unchanged and attaches that derivative.
 from collections.abc import Callable
 
 import jax
+import jax.numpy as jnp
 
 from jaxlin import _linalg
 
 
-def root(gradient: Callable[[jax.Array], jax.Array], point: jax.Array) -> jax.Array:
+def root(
+    gradient: Callable[[jax.Array], jax.Array], point: jax.Array, proper: jax.Array
+) -> jax.Array:
     """`point (p,)`, differentiable with respect to whatever `gradient` closes over.
 
     Args:
       gradient: `(p,) -> (p,)`, zero at the minimum, of symmetric Jacobian.
       point: the minimum, as a solver verified it.
+      proper: `()` bool, whether it is one. If not, derivatives are NaN where they are used, and 0
+        where they were masked before use.
     """
+
+    def tangent_solve(linear, b):
+        hess = jax.jacfwd(linear)(jnp.zeros_like(b))
+        hess = (hess + hess.T) / 2
+
+        def solve(_, b):
+            used = jnp.any(b != 0)
+            return jnp.where(proper, _linalg.least_solve(hess, b), jnp.where(used, jnp.nan, 0.0))
+
+        return jax.lax.custom_linear_solve(lambda v: _linalg.dot(hess, v), b, solve, symmetric=True)
+
     return jax.lax.custom_root(
-        gradient,
-        jax.lax.stop_gradient(point),
-        lambda _, found: found,
-        lambda linear, b: _linalg.solve(_linalg.factor(_symmetric(jax.jacfwd(linear)(b))), b),
+        gradient, jax.lax.stop_gradient(point), lambda _, found: found, tangent_solve
     )
-
-
-def _symmetric(a: jax.Array) -> jax.Array:
-    return (a + a.T) / 2

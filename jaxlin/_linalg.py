@@ -70,6 +70,17 @@ def eigh(a: jax.Array) -> tuple[jax.Array, jax.Array]:
     return jnp.linalg.eigh(jnp.where(jnp.all(jnp.isfinite(a)), a, 0))
 
 
+def least_solve(a: jax.Array, b: jax.Array) -> jax.Array:
+    """The solution of least norm of A v = b, A `(p, p)` positive semidefinite and scaled here."""
+    p = a.shape[0]
+    diagonal = jnp.diagonal(a)
+    scale = jax.lax.rsqrt(jnp.where(diagonal > 0, diagonal, 1))
+    values, vectors = eigh(a * scale[:, None] * scale[None, :])
+    small = values <= p * jnp.finfo(a.dtype).eps * jnp.max(values, initial=0)
+    inverse = jnp.where(small, 0, 1 / jnp.where(small, 1, values))
+    return scale * dot(vectors, inverse * dot(vectors.T, scale * b))
+
+
 def when(needed: jax.Array, f: Callable[[Any], Any], otherwise: Any) -> Any:
     """`f(otherwise)` where `needed`, else `otherwise`; under vmap f runs only if a lane needs it.
 

@@ -96,6 +96,7 @@ def fit(
     spec: Spec,
     rows: _rows.Rows,
     *,
+    usable: jax.Array,
     l2: jax.Array,
     init: Hyperplane | None,
     tol: jax.Array,
@@ -106,6 +107,7 @@ def fit(
     Args:
       spec: the loss and the static choices.
       rows: prepared data.
+      usable: whether there is a problem at all; if not, what comes back is replaced.
       l2: `(d,)`, nonnegative.
       init: params in the user's units, or None.
       tol: bound on `residual`.
@@ -122,16 +124,18 @@ def fit(
         outcome = _newton(spec, problem, start, tol, cap, jnp.int32(0))
     else:
         outcome = _finish(spec, problem, start, tol, cap)
-    found = outcome.point.theta
+    # Where the optimum is at infinity the penalised weights vanish beside the others.
+    found = jnp.where(outcome.separated & ~problem.free, 0, outcome.point.theta)
     separated = _linalg.when(
         outcome.separated,
         lambda _: _separates(spec, problem, _frame.leave(problem, found, spec.bias)),
         jnp.bool_(False),
     )
+    info = _info(outcome, separated, tol, cap)
     live = problem._replace(rows=rows, penalty=_frame.penalty(l2, problem.scale, problem.spread))
-    theta = _implicit.root(lambda at: _gradient(spec, live, at), found)
-    params = _frame.leave(problem, theta, spec.bias)
-    return params, _info(outcome, separated, tol, cap)
+    proper = usable & (info.status <= Status.MAX_STEPS)
+    theta = _implicit.root(lambda at: _gradient(spec, live, at), found, proper)
+    return _frame.leave(problem, theta, spec.bias), info
 
 
 def _info(outcome: _Outcome, separated: jax.Array, tol: jax.Array, cap: jax.Array) -> Info:
@@ -338,7 +342,7 @@ def _newton(spec, problem, start, tol, cap, steps) -> _Outcome:
         small = point.residual <= tol
         quasi = _linalg.when(
             small & ~held & (reach > 0) & (drop >= -tail * reach),
-            lambda _: _recedes(spec, problem, point, step, tail * reach),
+            lambda _: _recedes(spec, problem, point, step, tail),
             never,
         )
         passed = small & held
@@ -357,8 +361,11 @@ def _newton(spec, problem, start, tol, cap, steps) -> _Outcome:
         done=never,
         quasi=never,
     )
-    run = jax.lax.while_loop(lambda r: ~r.done & (r.trials <= cap), advance, run)
-    return _prove(spec, problem, run, tol)
+    # A start that is refused leaves the origin unmeasured: one trial more than there are steps.
+    run = jax.lax.while_loop(
+        lambda r: ~r.done & (r.trials <= cap + jnp.isinf(r.point.residual)), advance, run
+    )
+    return _prove(spec, problem, run._replace(trials=jnp.minimum(run.trials, cap + 1)), tol)
 
 
 def _unseen_origin(spec: Spec, problem: Problem) -> _Point:
@@ -406,12 +413,13 @@ def _prove(spec: Spec, problem: Problem, run: _Run, tol: jax.Array) -> _Outcome:
     return _Outcome(point, run.trials - 1, certified, deficient, separated, run.quasi)
 
 
-def _recedes(spec, problem, point, step, slack) -> jax.Array:
+def _recedes(spec, problem, point, step, tail) -> jax.Array:
     """Whether `step`, cleaned, is a direction along which J falls for ever, some rows on its plane.
 
-    The rows within `slack` of the plane are put on it exactly: the direction is projected on their
-    null space. Then no row may oppose it, and the rows on the plane must balance by themselves,
-    in proportion to their own pull: if they do not, they are still being separated.
+    The rows whose score along it is within `tail` of the sum of its terms' sizes are put on the
+    plane exactly: the direction is projected on their null space. Then no row may oppose it, and
+    the rows on the plane must balance by themselves, in proportion to their own pull: if they do
+    not, they are still being separated.
     """
     step = jnp.where(problem.free, step, 0)
     eps = jnp.finfo(step.dtype).eps
@@ -419,22 +427,25 @@ def _recedes(spec, problem, point, step, slack) -> jax.Array:
     def on_plane(block):
         z = jnp.where(problem.free[None, :], _frame.columns(problem, block), 0)
         z = z * problem.spread[None, :]
+        slack = tail * dot(jnp.abs(z), jnp.abs(step))
         near = (block.weight > 0) & (jnp.abs(dot(z, step)) <= slack)
         scores = dot(_frame.columns(problem, block), point.theta * problem.spread)
         pull = jnp.where(near, _per_row(spec, block, _scored(block, scores))[0], 0)
         square = jnp.where(near, jnp.sum(z * z, axis=1), 1)
         unit = jnp.where(near[:, None], z, 0) / jnp.sqrt(jnp.where(square > 0, square, 1))[:, None]
-        return (dot(unit.T, unit), dot(pull, z), dot(jnp.abs(pull), jnp.abs(z))), ()
+        force = jnp.stack([dot(pull, z), dot(jnp.abs(pull), jnp.abs(z))])
+        return (dot(unit.T, unit), force, jnp.sum(near.astype(unit.dtype))), ()
 
-    (square, force, size), _ = _rows.fold(on_plane, problem.rows)
+    (square, (force, size), count), _ = _rows.fold(on_plane, problem.rows)
     values, vectors = _linalg.eigh(
         square + jnp.diag(jnp.where(problem.free, 0, 1).astype(step.dtype))
     )
-    null = jnp.where(values <= ROUNDING_ULPS * step.size * eps * jnp.max(values), 1, 0)
+    null = jnp.where(values <= ROUNDING_ULPS * step.size * eps * jnp.max(values, initial=0), 1, 0)
     cleaned = dot(vectors, null * dot(vectors.T, step))
 
     def opposition(block):
         z = _frame.columns(problem, block) * problem.spread[None, :]
+        slack = tail * dot(jnp.abs(z), jnp.abs(jnp.where(problem.free, step, 0)))
         far = jnp.abs(dot(z, step)) > slack
         along = spec.margins(dot(z, cleaned), block.y)
         rounding = ROUNDING_ULPS * step.size * eps * dot(jnp.abs(z), jnp.abs(cleaned))
@@ -442,8 +453,8 @@ def _recedes(spec, problem, point, step, slack) -> jax.Array:
         return (), jnp.max(jnp.where(block.weight > 0, worst, -jnp.inf))
 
     _, worst = _rows.fold(opposition, problem.rows)
-    balanced = jnp.max(jnp.abs(force)) <= BALANCE * jnp.max(size)
-    return (worst <= 0) & balanced & jnp.any(size > 0)
+    balanced = jnp.max(jnp.abs(force), initial=0) <= BALANCE * jnp.max(size, initial=0)
+    return (worst <= 0) & balanced & (count > 0)
 
 
 def _where(condition: jax.Array, this: Any, that: Any) -> Any:
@@ -495,7 +506,9 @@ def _null_space(problem: Problem) -> jax.Array:
     def excess(block):
         z = _frame.standard(problem, block)
         raw = jnp.abs(block.x) * (problem.scale * spread * unit)[None, :]
-        bound = ROUNDING_ULPS * d * eps * dot(raw + jnp.abs(z), jnp.abs(null))
+        # Each entry of `null` is itself rounded with the largest of its column.
+        size = jnp.sum(raw + jnp.abs(z), axis=1)[:, None]
+        bound = ROUNDING_ULPS * d * eps * size * jnp.max(jnp.abs(null), axis=0, initial=0)[None, :]
         over = jnp.where((block.weight > 0)[:, None], jnp.abs(dot(z, null)) - bound, 0)
         return (), jnp.max(over, axis=0)
 

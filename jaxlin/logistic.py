@@ -11,7 +11,7 @@ norm); data whose offset dwarfs their spread can not be solved to `tol` in their
 standardise first, see `features.standardizer`).
 
 `residual` is the largest absolute entry of the gradient of the mean objective, for columns centred
-and scaled to unit variance; `objective` is the mean objective, 0 when SEPARABLE.
+(with a bias) and scaled to unit mean square; `objective` is the mean objective, 0 when SEPARABLE.
 Shapes: `n` examples, `d` features.
 """
 
@@ -111,33 +111,42 @@ def _fit(spec, data, l2, offset, init, tol, max_steps):
     if max_steps is not None:
         valid &= max_steps >= 0
     if init is not None:
-        valid &= jnp.all(jnp.isfinite(init.weights)) & jnp.isfinite(init.bias)
-    rows = rows._replace(weight=jnp.where(valid, rows.weight, 0))
-    l2 = jnp.where(valid, l2, 0)
-    if init is not None:
+        if data.feature_mask is not None:
+            init = init._replace(weights=jnp.where(data.feature_mask, init.weights, 0))
+        valid &= jnp.all(jnp.isfinite(init.weights)) & (jnp.isfinite(init.bias) | (not spec.bias))
         init = jax.tree.map(lambda a: jnp.where(valid, a, 0), init)
-    params, info = _risk.fit(spec, rows, l2=l2, init=init, tol=tol, max_steps=max_steps)
-    return _with_classes(spec, rows, valid, params, info)
-
-
-def _with_classes(spec, rows, valid, params, info):
-    """Put the limits in place where classes are absent, and NaN where the data are not valid."""
+    rows = rows._replace(weight=jnp.where(valid, rows.weight, 0))
     zero = jnp.any((rows.weight > 0) & (rows.y < 1))
     one = jnp.any((rows.weight > 0) & (rows.y > 0))
-    alone = valid & ~(zero & one)
-    limit = jnp.where(one, jnp.inf, -jnp.inf) if spec.bias else jnp.nan
-    bias = jnp.where(alone, limit, params.bias).astype(params.bias.dtype)
-    weights = jnp.where(alone, 0.0 if spec.bias else jnp.nan, params.weights)
+    params, info = _risk.fit(
+        spec,
+        rows,
+        usable=zero & one,
+        l2=jnp.where(valid, l2, 0),
+        init=init,
+        tol=tol,
+        max_steps=max_steps,
+    )
+    lost = jnp.asarray(0.0 if spec.bias else jnp.nan, l2.dtype)
+    known = Hyperplane(weights=lost, bias=lost + jnp.where(one, jnp.inf, -jnp.inf).astype(l2.dtype))
+    return _in_place(valid, valid & ~(zero & one), known, params, info)
+
+
+def _in_place(valid, alone, limit, params, info):
+    """Put the limit in place where a class is absent, and NaN where the data are not valid.
+
+    By adding a constant, so that the derivative stays what the engine says of a failed fit.
+    """
+
+    def placed(value, limit):
+        target = jnp.where(valid, jnp.where(alone, limit, value), jnp.nan)
+        return value + jax.lax.stop_gradient(jnp.where(valid & ~alone, 0, target - value))
+
     status = jnp.where(alone, Status.CLASS_TOO_SMALL, info.status)
     status = jnp.where(valid, status, Status.INVALID_DATA).astype(jnp.int32)
-    lost = jnp.where(valid, 0, jnp.nan).astype(weights.dtype)
-    value = jnp.where(alone, 0, info.objective)
-    residual = jnp.where(alone, 0, info.residual)
+    objective, residual = placed(info.objective, 0.0), placed(info.residual, 0.0)
     steps = jnp.where(valid, info.steps, 0)
-    return (
-        Hyperplane(weights=weights + lost, bias=bias + lost),
-        Info(status, steps, value + lost, residual + lost),
-    )
+    return jax.tree.map(placed, params, limit), Info(status, steps, objective, residual)
 
 
 def _margins(scores: jax.Array, y: jax.Array) -> jax.Array:

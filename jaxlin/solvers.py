@@ -471,7 +471,9 @@ def _newton_step(problem: _Problem, state: State) -> State:
         -(state.grad @ step) - curvature / 2,
         damping,
     )
-    held = step @ trial_hess @ step >= CURVATURE_HELD * curvature
+    # Without curvature in every direction nothing holds the point where it is.
+    sound = _linalg.factor(trial_hess).pivot > step.size * jnp.finfo(step.dtype).eps
+    held = sound & (step @ trial_hess @ step >= CURVATURE_HELD * curvature)
     memory = _NewtonMemory(
         jnp.where(verdict.accept, trial_hess, hess),
         verdict.damping,
@@ -682,7 +684,7 @@ def _solve_core(method, objective, init, args, hessian, precondition, tol, max_s
     def gradient(at):
         return ravel_pytree(jax.grad(objective)(frame.unravel(at), *args))[0]
 
-    point = _implicit.root(gradient, point)
+    point = _implicit.root(gradient, point, valid)
     info = Info(status, steps, *(jnp.where(valid, a, jnp.nan) for a in (state.value, residual)))
     return frame.unravel(jnp.where(valid, point, jnp.nan)), info
 
@@ -713,14 +715,19 @@ def _curvature_holds(frame, point):
     def curved(at, v):
         return jax.jvp(grad, (at,), (v,))[1]
 
+    slope = grad(point)
     if point.size <= DENSE_LIMIT:
-        step = newton_step(frame.hessian(point), grad(point), jnp.zeros((), point.dtype))
+        hess = frame.hessian(point)
+        step = newton_step(hess, slope, jnp.zeros((), point.dtype))
+        sound = _linalg.factor(hess).pivot > point.size * jnp.finfo(point.dtype).eps
     else:
         step, _ = jax.scipy.sparse.linalg.cg(
-            functools.partial(curved, point), -grad(point), maxiter=CG_STEPS
+            functools.partial(curved, point), -slope, maxiter=CG_STEPS
         )
+        left = jnp.linalg.norm(curved(point, step) + slope)
+        sound = (left <= 0.1 * jnp.linalg.norm(slope)) & (step @ curved(point, step) > 0)
     before, after = step @ curved(point, step), step @ curved(point + step, step)
-    return jnp.all(jnp.isfinite(step)) & (after >= CURVATURE_HELD * before)
+    return sound & jnp.all(jnp.isfinite(step)) & (after >= CURVATURE_HELD * before)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 4, 6))
@@ -777,7 +784,11 @@ def _residual(grad: jax.Array) -> jax.Array:
 
 
 def _as_floats(init: Any) -> Any:
-    return jax.tree.map(lambda leaf: _checks.real(leaf, "init"), init)
+    def widened(leaf):
+        leaf = _checks.real(leaf, "init")
+        return leaf.astype(_checks.working_dtype(leaf))
+
+    return jax.tree.map(widened, init)
 
 
 def _refuse_bad_start(info: Info) -> None:

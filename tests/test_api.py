@@ -44,7 +44,7 @@ def test_the_namespace_is_complete():
 
 
 def test_every_function_of_arrays_has_an_example_here():
-    """The laws of `test_transforms` and `test_compile_once` reach what `tests/public.py` can call."""
+    """The other laws reach what `tests/public.py` can call."""
     reached = {*public.CALLABLE, *public.HOST_ONLY, *public.COMBINATORS}
     missing = [f for f in FUNCTIONS if f not in reached and not public.is_fit(f)]
     assert not missing, f"neither called by tests/public.py nor private: {missing}"

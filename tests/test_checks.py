@@ -55,6 +55,18 @@ def test_messages_of_the_shared_arguments(error, words, arguments):
     refuses(error, words, _checks.table, arguments.pop("x"), arguments.pop("y"), **arguments)
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int32, np.int64, np.uint64])
+def test_integer_labels_stay_as_they_are(dtype):
+    assert _checks.table(X, Y.astype(dtype)).y.dtype == dtype
+
+
+def test_bool_labels_become_integers():
+    for y in (Y > 0, (Y > 0).tolist(), jnp.asarray(Y > 0)):
+        data = _checks.table(X, y)
+        assert data.y.dtype == np.int32
+        assert data.y.tolist() == Y.tolist()
+
+
 def test_soft_labels():
     soft = functools.partial(_checks.table, X, soft=True)
     assert soft(np.full(4, 0.5, np.float16)).y.dtype == F64
@@ -139,7 +151,7 @@ def test_static_values():
     assert _checks.static(True, bool, "bias") is True
     refuses(TypeError, "bias: expected bool, got int", _checks.static, 1, bool, "bias")
     refuses(TypeError, "a: expected int or str, got float", _checks.static, 1.0, (int, str), "a")
-    with pytest.raises(TypeError, match='bias: expected a static value.*static_argnames="bias"'):
+    with pytest.raises(TypeError, match=r'bias: expected a static value.*static_argnames="bias"'):
         jax.jit(lambda b: perceptron.fit(X, Y, bias=b))(True)
 
 
@@ -205,16 +217,28 @@ def put(a, where, value):
 
 
 VALUES = [
-    (r"^x: 1 of 12 entries are not finite.*the first at \(2, 1\): nan$", {"x": put(X, (2, 1), np.nan)}),
+    (
+        r"^x: 1 of 12 entries are not finite.*the first at \(2, 1\): nan$",
+        {"x": put(X, (2, 1), np.nan)},
+    ),
     (r"^x: 3 of 12 entries are not finite.*at \(1, 0\): -inf$", {"x": put(X, 1, -np.inf)}),
     (r"^x: 1 of 12 .* beyond .* in float64.*at \(0, 2\): 1e\+200$", {"x": put(X, (0, 2), 1e200)}),
     (r"^y: 1 of 4 entries are outside 0\.\.1 .*encode.*the first at 3: 2$", {"y": put(Y, 3, 2)}),
     (r"^y: 1 of 4 entries are outside 0\.\.1 .*the first at 3: -1$", {"y": put(Y, 3, -1)}),
     (r"^y: 1 of 4 entries are outside 0\.\.4 .*at 3: 5$", {"y": put(Y, 3, 5), "num_classes": 5}),
-    (r"^y: 1 of 4 entries are not a probability in \[0, 1\].*at 0: 1\.5$", {"y": put(0.5 * Y, 0, 1.5)}),
+    (
+        r"^y: 1 of 4 entries are not a probability in \[0, 1\].*at 0: 1\.5$",
+        {"y": put(0.5 * Y, 0, 1.5)},
+    ),
     (r"^y: 1 of 4 entries are not a probability.*at 0: nan$", {"y": put(0.5 * Y, 0, np.nan)}),
-    (r"^y: 1 of 4 entries are row sums other than 1.*at 2: 0\.5$", {"y": put(np.full((4, 2), 0.5), (2, 0), 0.0)}),
-    (r"^sample_weight: 1 of 4 entries are negative.*at 1: -2", {"weight": put(np.ones(4), 1, -2.0)}),
+    (
+        r"^y: 1 of 4 entries are row sums other than 1.*at 2: 0\.5$",
+        {"y": put(np.full((4, 2), 0.5), (2, 0), 0.0)},
+    ),
+    (
+        r"^sample_weight: 1 of 4 entries are negative.*at 1: -2",
+        {"weight": put(np.ones(4), 1, -2.0)},
+    ),
     (r"^sample_weight: 1 of 4 .*at 1: inf$", {"weight": put(np.ones(4), 1, np.inf)}),
     (r"^sample_weight: 1 of 4 .*at 1: nan$", {"weight": put(np.ones(4), 1, np.nan)}),
     (r"^sample_weight: no row has positive weight$", {"weight": np.zeros(4)}),
@@ -222,7 +246,7 @@ VALUES = [
     (r"^l2: 1 of 3 entries .* at 2: nan$", {"l2": np.array([0, 1, np.nan])}),
     (r"^offset: 1 of 4 entries .* at 1: nan$", {"offset": put(np.zeros(4), 1, np.nan)}),
     (r"^x: .*; tol: 1 of 1 ", {"x": put(X, 0, np.nan), "tol": -1.0}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("words, arguments", VALUES)

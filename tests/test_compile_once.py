@@ -38,12 +38,16 @@ def compiling_nothing(but=()):
     """No tracing and no compilation, but for functions of these names."""
     before = len(EVENTS)
     yield
-    found = [event for event in EVENTS[before:] if not any(name in event for name in but)]
+    found = [
+        event
+        for event in EVENTS[before:]
+        if event.split(" of ")[1].removeprefix("jit(").rstrip(")") not in but
+    ]
     assert not found, found
 
 
-# A scalar that arrives as an array of another dtype is cast, by a program of one instruction.
-CASTS = ("convert_element_type", "stage", "broadcast_in_dim")
+# A scalar that arrives as an array of another dtype is cast, by programs of one instruction.
+CASTS = ("convert_element_type", "stage", "broadcast_in_dim", "minimum")
 
 
 def test_the_counter_counts():
@@ -156,9 +160,9 @@ def test_a_solver_traces_its_objective_once(solver, options):
 def test_a_schedule_is_part_of_the_program():
     objective = Counted(public.bowl)
     schedule = optax.exponential_decay(0.3, 10, 0.9)
-    for target in (1.0, 2.0):
-        solvers.gradient_descent(objective, np.zeros(2), (target,), step_size=schedule)
-        calls = objective.calls if target == 1.0 else calls
+    solvers.gradient_descent(objective, np.zeros(2), (1.0,), step_size=schedule)
+    calls = objective.calls
+    solvers.gradient_descent(objective, np.zeros(2), (2.0,), step_size=schedule)
     assert objective.calls == calls
 
 

@@ -10,18 +10,33 @@ import jaxlin
 PACKAGE = pathlib.Path(jaxlin.__file__).parent
 
 # Each module imports only from lines above its own and from its left; a method, only from above.
-LAYERS = [
-    ["types", "_checks", "labels", "_options"],
-    ["_rows", "_linalg", "linear", "quadratic", "pairwise", "losses", "updates", "features"]
-    + ["metrics", "moments", "gaussian", "datasets", "_dispatch"],
-    ["_implicit", "solvers", "_frame", "_risk"],
+BELOW = [
+    "types",
+    "_checks",
+    "labels",
+    "_options",
+    "_rows",
+    "_linalg",
+    "linear",
+    "quadratic",
+    "pairwise",
+    "losses",
+    "updates",
+    "features",
+    "metrics",
+    "moments",
+    "gaussian",
+    "datasets",
+    "_dispatch",
+    "_implicit",
+    "solvers",
+    "_frame",
+    "_risk",
 ]
 METHODS = ["perceptron", "least_squares", "fisher", "lda", "qda", "logistic", "softmax", "svm"]
-ABOVE = [
-    ["multiclass", "resample", "inference", "distributed", "streaming", "plot"],
-    ["_sheet", "_table", "_evaluate", "_report", "__main__"],
-]
-ORDER = [*sum(LAYERS, []), *METHODS, *sum(ABOVE, [])]
+OF_FITS = ["multiclass", "resample", "inference", "distributed", "streaming", "plot"]
+COMMAND_LINE = ["_sheet", "_table", "_evaluate", "_report", "__main__"]
+ORDER = [*BELOW, *METHODS, *OF_FITS, *COMMAND_LINE]
 ALLOWED = {"jax", "jaxlin", "optax", "numpy"} | sys.stdlib_module_names
 MODULES = sorted(path.stem for path in PACKAGE.glob("*.py") if path.stem != "__init__")
 
@@ -77,7 +92,7 @@ def test_functions_of_fits_know_no_method():
     """They take fits as arguments; a method by name is the command line's business."""
     wrong = [
         f"{name} imports {other}"
-        for name in ABOVE[0]
+        for name in OF_FITS
         if name in MODULES
         for other in own_imports(name)
         if other in METHODS

@@ -50,7 +50,7 @@ def test_the_namespace_dispatches(verb, params):
 
 def test_dispatch_refuses_what_is_no_classifier():
     params = Gaussian(means=np.ones((2, 3)), covariances=np.ones((2, 3, 3)), priors=np.ones(2))
-    with pytest.raises(TypeError, match="params: expected Hyperplane, Linear.*, got ndarray"):
+    with pytest.raises(TypeError, match=r"params: expected Hyperplane, Linear.*, got ndarray"):
         jaxlin.scores(np.ones(3), X)
     with pytest.raises(TypeError, match=r"params: expected Hyperplane.*, got tuple"):
         jaxlin.predict(tuple(params[:2]), X)

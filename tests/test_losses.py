@@ -282,9 +282,11 @@ def test_leading_axes(f):
         f(s[:, :1], np.ones((2,), int)) if f not in MANY else f(s[:, :2], np.ones((2, 1), int))
 
 
-@pytest.mark.parametrize("f", [f for f in BINARY + MANY if f not in (losses.logistic, losses.softmax)], ids=name)  # fmt: skip
+@pytest.mark.parametrize(
+    "f", [f for f in BINARY + MANY if f not in (losses.logistic, losses.softmax)], ids=name
+)
 def test_soft_labels_are_refused_where_they_have_no_meaning(f):
-    with pytest.raises(TypeError, match="y: expected integer or bool .*only losses.logistic"):
+    with pytest.raises(TypeError, match=r"y: expected integer or bool .*only losses\.logistic"):
         f(np.zeros((2, 3)), np.zeros((2, 3)))
 
 
@@ -313,7 +315,10 @@ def reference(f, params, x, y, l2, weight, offset):
     return weight @ each / weight.sum() + np.sum(l2 * params.weights**2) / 2
 
 
-@pytest.mark.parametrize("f, k", [(losses.logistic, None), (losses.hinge, None), (losses.softmax, K), (losses.zero_one, K)])  # fmt: skip
+@pytest.mark.parametrize(
+    "f, k",
+    [(losses.logistic, None), (losses.hinge, None), (losses.softmax, K), (losses.zero_one, K)],
+)
 def test_objective_is_its_formula(f, k):
     params, x, y, weight, offset, l2 = problem(k)
     expected = reference(f, params, x, y, l2, weight, offset)
@@ -368,9 +373,9 @@ def test_derivatives_of_the_objective(f, k):
 def test_the_derivative_in_the_weight_of_a_row_that_is_not_finite_is_zero():
     params, x, y, weight, _, _ = problem()
     x[4], weight[4] = np.nan, 0.0
-    slope = jax.grad(
-        lambda w: losses.objective(losses.logistic, params, x, y, sample_weight=w)
-    )(weight)
+    slope = jax.grad(lambda w: losses.objective(losses.logistic, params, x, y, sample_weight=w))(
+        weight
+    )
     assert slope[4] == 0
 
 

@@ -67,7 +67,9 @@ def test_folds_are_direct_sums(n, dtype):
 def test_every_row_is_seen_once(n):
     """Exactly: with a weight of one row only the fold is that row, wherever it lies."""
     x = np.random.default_rng(0).normal(size=(n, D))
-    one_of = jax.jit(jax.vmap(lambda w: folded(_checks.table(x, np.zeros(n, int), sample_weight=w))))
+    one_of = jax.jit(
+        jax.vmap(lambda w: folded(_checks.table(x, np.zeros(n, int), sample_weight=w)))
+    )
     chosen = sorted({0, 1, n // 2, SIZE - 1, n - SIZE - 1, n - SIZE, n - 2, n - 1} & set(range(n)))
     sums, largest = one_of(np.eye(n)[chosen])
     np.testing.assert_array_equal(sums["x"], x[chosen])
@@ -84,7 +86,9 @@ def test_rows_without_weight_are_not_felt(n, hole):
     x[absent], y[absent] = hole, 9
     holed = _checks.table(x, y, sample_weight=data.sample_weight)
     assert _rows.prepare(holed, num_classes=3)[2]
-    for mine, clean in zip(jax.tree.leaves(folded(holed)), jax.tree.leaves(folded(data)), strict=True):
+    for mine, clean in zip(
+        jax.tree.leaves(folded(holed)), jax.tree.leaves(folded(data)), strict=True
+    ):
         np.testing.assert_array_equal(mine, clean)
 
 
@@ -102,7 +106,9 @@ def test_half_precision_is_widened_block_by_block():
     n = 2 * SIZE + 1
     data = table(n, ml_dtypes.bfloat16)
     wide = _checks.table(np.asarray(data.x, np.float32), data.y, sample_weight=data.sample_weight)
-    for mine, other in zip(jax.tree.leaves(folded(data)), jax.tree.leaves(folded(wide)), strict=True):
+    for mine, other in zip(
+        jax.tree.leaves(folded(data)), jax.tree.leaves(folded(wide)), strict=True
+    ):
         assert mine.dtype == np.float32
         np.testing.assert_array_equal(mine, other)
 

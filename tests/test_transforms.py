@@ -24,7 +24,7 @@ def test_jit_and_vmap_change_nothing(name):
     for case in public.cases_of(name):
         lanes = [case.draw(np.random.default_rng(seed)) for seed in range(3)]
         singly = [case.call(*arguments) for arguments in lanes]
-        # At once, because each program more is a compile more: the loop is eager, the lanes are not.
+        # Both at once, because a program more is a compile more: the loop is eager, the lanes not.
         together = jax.jit(jax.vmap(case.call))(*public.stack(lanes))
         assert_close(together, public.stack(singly))
 
@@ -44,7 +44,8 @@ def close_fits(a, b):
     (params, info), (other, other_info) = a, b
     assert_identical(info.status, other_info.status)
     assert_close(params, other, 1e-8)
-    assert_close(info._replace(steps=info.status), other_info._replace(steps=other_info.status), 1e-8)
+    for field in ("objective", "residual"):
+        assert_close(getattr(info, field), getattr(other_info, field), 1e-8)
 
 
 def test_lanes_are_the_loop(whole):
@@ -145,25 +146,24 @@ def test_a_masked_column_is_a_column_dropped(whole):
 
 
 def test_half_precision_is_its_widening(whole):
+    """The example is exact in bfloat16, so only single precision's rounding may differ."""
     x, y, weight, mask = FITS[whole].draw(0)
-    x, weight = x.astype(ml_dtypes.bfloat16), weight.astype(np.float32)
-    half = FITS[whole](x, y, weight, mask)
-    wide = FITS[whole](x.astype(np.float32), y, weight, mask)
-    assert wide[0].weights.dtype == np.float32
-    assert_identical(half[1].status, wide[1].status)
-    assert_close(half[0], wide[0], 1e-5)
-    # And to what single precision allows both are the fit in double precision.
-    double = FITS[whole](x.astype(np.float64), y, weight.astype(np.float64), mask)
-    assert_close(jax.tree.map(lambda a: a.astype(np.float64), wide[0]), double[0], 1e-4)
+    half = x.astype(ml_dtypes.bfloat16)
+    np.testing.assert_array_equal(half.astype(float), x)
+    params, info = FITS[whole](half, y, weight, mask)
+    wide, wide_info = FITS[whole](x, y, weight, mask)
+    assert params.weights.dtype == info.residual.dtype == np.float32
+    assert_identical(info.status, wide_info.status)
+    assert_close(jax.tree.map(lambda a: a.astype(np.float64), params), wide, 1e-4)
 
 
-@pytest.mark.parametrize("dtype", [np.uint8, np.bool_, np.int32])
-def test_labels_of_any_integer_dtype_agree(whole, dtype):
+def test_labels_of_another_integer_dtype_agree(whole):
+    """As bytes, in which 2 y - 1 wraps; `test_checks` has the rest."""
     x, y, weight, mask = FITS[whole].draw(0)
-    if dtype == np.bool_ and FITS[whole].num_classes > 2:
-        y = y % 2
     assert y.dtype == np.int64
-    assert_identical(FITS[whole](x, y.astype(dtype), weight, mask), FITS[whole](x, y, weight, mask))
+    assert_identical(
+        FITS[whole](x, y.astype(np.uint8), weight, mask), FITS[whole](x, y, weight, mask)
+    )
 
 
 # --- lanes that fail -----------------------------------------------------------------------------

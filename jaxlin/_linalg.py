@@ -81,14 +81,29 @@ def least_solve(a: jax.Array, b: jax.Array) -> jax.Array:
     return scale * dot(vectors, inverse * dot(vectors.T, scale * b))
 
 
-def when(needed: jax.Array, f: Callable[[Any], Any], otherwise: Any) -> Any:
-    """`f(otherwise)` where `needed`, else `otherwise`; under vmap f runs only if a lane needs it.
+def when(
+    needed: jax.Array, f: Callable[..., Any], otherwise: Any, operands: tuple[Any, ...] = ()
+) -> Any:
+    """`f(*operands)` where `needed`, else `otherwise`; under vmap f runs only if a lane needs it.
 
     `lax.cond` under vmap becomes a select and always pays for both branches; a while loop of at
-    most one turn does not.
+    most one turn does not. What f reads comes in `operands`, behind a barrier: the compiler moves
+    what a loop's body makes of constants out of the loop, and would run it always.
     """
 
     def body(carry):
-        return jnp.zeros_like(carry[0]), f(carry[1])
+        held, given = jax.lax.optimization_barrier((carry, operands))
+        return jnp.zeros_like(held[0]), f(*given)
 
     return jax.lax.while_loop(lambda carry: carry[0], body, (needed, otherwise))[1]
+
+
+def after(first: jax.Array, value: Any) -> Any:
+    """`value`, not to be used before `first` is known.
+
+    Two batched LAPACK calls that do not wait for each other can lock up jax 0.10's CPU runtime: each
+    takes a thread of the pool and waits for work that only the other's could do. So those of a fit
+    are strung together by their data; no square is negative, but no compiler may assume it.
+    """
+    never = jnp.sum(jnp.square(first.astype(float))) < 0
+    return jax.tree.map(lambda a: jnp.where(never, jnp.zeros_like(a), a), value)

@@ -128,9 +128,11 @@ def fit(
     found = jnp.where(outcome.separated & ~problem.free, 0, outcome.point.theta)
     separated = _linalg.when(
         outcome.separated,
-        lambda _: _separates(spec, problem, _frame.leave(problem, found, spec.bias)),
+        functools.partial(_separates, spec),
         jnp.bool_(False),
+        (problem, _frame.leave(problem, found, spec.bias)),
     )
+    found = _linalg.after(outcome.certified, found)
     info = _info(outcome, separated, tol, cap)
     live = problem._replace(rows=rows, penalty=_frame.penalty(l2, problem.scale, problem.spread))
     proper = usable & (info.status <= Status.MAX_STEPS)
@@ -340,16 +342,17 @@ def _newton(spec, problem, start, tol, cap, steps) -> _Outcome:
         accept = jax.lax.optimization_barrier(verdict.accept & ~wild)
         point, hess = _where(accept, (trial, hess), (point, run.hess))
         small = point.residual <= tol
+        following = solvers.newton_step(hess, point.grad, verdict.damping)
         quasi = _linalg.when(
-            small & ~held & (reach > 0) & (drop >= -tail * reach),
-            lambda _: _recedes(spec, problem, point, step, tail),
+            _linalg.after(following, small & ~held & (reach > 0) & (drop >= -tail * reach)),
+            functools.partial(_recedes, spec),
             never,
+            (problem, point, step, tail),
         )
         passed = small & held
         done = verdict.stalled | (passed & run.passed) | quasi | (point.margin > 0)
         done |= point.residual == 0
-        step = solvers.newton_step(hess, point.grad, verdict.damping)
-        return _Run(point, hess, step, verdict.damping, run.trials + 1, passed, done, quasi)
+        return _Run(point, hess, following, verdict.damping, run.trials + 1, passed, done, quasi)
 
     run = _Run(
         point=_unseen_origin(spec, problem),
@@ -393,16 +396,22 @@ def _prove(spec: Spec, problem: Problem, run: _Run, tol: jax.Array) -> _Outcome:
     unsound = ~(_linalg.factor(run.hess).pivot >= PIVOT_ULPS * p * eps)
     null = _linalg.when(
         unsound & ~separated & (point.residual <= tol),
-        lambda _: _null_space(problem),
+        _null_space,
         jnp.zeros((p, d), run.hess.dtype),
+        (problem,),
     )
     size = jnp.sum(null * null, axis=0)
     lifted = null * jnp.sqrt(jnp.trace(run.hess) / p / jnp.where(size > 0, size, 1))[None, :]
     whole = _linalg.factor(run.hess + dot(lifted, lifted.T))
     decrement = jnp.linalg.norm(_linalg.half_solve(whole, point.grad))
-    certified = decrement * _leverage(problem, whole) <= CERTIFICATE
-    certified &= whole.pivot >= PIVOT_ULPS * p * eps
-    excess = _least_norm_excess(problem, point.theta, null)
+    leverage = _leverage(problem, _linalg.after(decrement, whole))
+    certified = (decrement * leverage <= CERTIFICATE) & (whole.pivot >= PIVOT_ULPS * p * eps)
+    excess = _linalg.when(
+        _linalg.after(leverage, jnp.any(size > 0)),
+        _least_norm_excess,
+        jnp.zeros_like(point.theta),
+        (problem, point.theta, null),
+    )
     moved = jnp.linalg.norm(excess[:d] / jnp.where(problem.unit[:d] > 0, problem.unit[:d], 1))
     point = point._replace(
         theta=point.theta - excess,

@@ -670,8 +670,9 @@ def _solve_core(method, objective, init, args, hessian, precondition, tol, max_s
     proved = state.proved
     if not method.proves:
         proved = _linalg.when(
-            residual <= tol, lambda _: _curvature_holds(frame, point), jnp.bool_(False)
+            residual <= tol, lambda at: _curvature_holds(frame, at), jnp.bool_(False), (point,)
         )
+        point = _linalg.after(proved, point)
     status = jnp.where(
         (residual <= tol) & proved,
         Status.CONVERGED,
@@ -771,7 +772,7 @@ def _stochastic(key, objective, init, rows, batch_size, steps, optimizer, tol):
     residual = _residual(ravel_pytree(grad)[0])
     frame = _Frame.of(objective, params, (rows,), None, None)
     proved = _linalg.when(
-        residual <= tol, lambda _: _curvature_holds(frame, frame.start), jnp.bool_(False)
+        residual <= tol, lambda at: _curvature_holds(frame, at), jnp.bool_(False), (frame.start,)
     )
     status = jnp.where((residual <= tol) & proved, Status.CONVERGED, Status.MAX_STEPS)
     valid = jnp.isfinite(value) & jnp.isfinite(residual) & (tol >= 0)

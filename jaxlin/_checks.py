@@ -63,8 +63,9 @@ def matrix(x: Any, name: str = "x") -> jax.Array:
 
 def real(x: Any, name: str) -> jax.Array:
     """`x` as a float array of any shape."""
-    if isinstance(x, np.ndarray | np.generic) and x.dtype.kind in "iu":
-        return jnp.asarray(x, jnp.result_type(float))  # at once: array() would clip 64 bits
+    host = None if isinstance(x, jax.Array) or _holds_arrays(x) else np.asarray(x)
+    if host is not None and host.dtype.kind in "iu":
+        return jnp.asarray(host, jnp.result_type(float))  # at once: array() would clip 64 bits
     x = array(x, name)
     if jnp.issubdtype(x.dtype, jnp.floating):
         return x
@@ -106,14 +107,14 @@ def scalar(value: Any, dtype: Any, name: str) -> jax.Array:
 def count(value: Any, name: str) -> jax.Array:
     """`value` as an int32 scalar: a traced number of steps or epochs."""
     top = np.iinfo(np.int32).max
-    if isinstance(value, int) and not isinstance(value, bool):
-        return np.int32(max(min(value, top), -1))  # type: ignore[return-value] # as in scalar
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return np.int32(max(min(int(value), top), -1))  # type: ignore[return-value] # as in scalar
     steps = array(value, name)
     if not jnp.issubdtype(steps.dtype, jnp.integer):
         raise TypeError(f"{name}: expected an integer, got dtype {steps.dtype}")
     if steps.shape != ():
         raise ValueError(f"{name}: expected shape (), got {steps.shape}")
-    return jnp.minimum(steps, min(top, jnp.iinfo(steps.dtype).max)).astype(jnp.int32)
+    return jnp.clip(steps, min=-1, max=min(top, jnp.iinfo(steps.dtype).max)).astype(jnp.int32)
 
 
 def penalty(l2: Any, d: int, dtype: Any) -> jax.Array:
@@ -161,15 +162,14 @@ def number_of_classes(num_classes: Any, y: Any, sample_weight: Any = None) -> in
             "num_classes: expected a static integer under a transformation, got None; "
             'pass num_classes=k (under jax.jit(fit) with static_argnames="num_classes")'
         )
-    labels = array(y, "y")
-    refuse_inexact(labels)
-    host = np.asarray(labels)
+    host = np.asarray(array(y, "y")) if isinstance(y, jax.Array) else np.asarray(y)
+    refuse_inexact(host)
     if sample_weight is not None:
         host = host[np.asarray(sample_weight) > 0]
     k = 1 + int(host.max(initial=0))
-    if k > max(len(labels), 2):
+    if k > max(len(host), 2):
         raise ValueError(
-            f"num_classes: the largest label is {k - 1} among {len(labels)} rows; "
+            f"num_classes: the largest label is {k - 1} among {len(host)} rows; "
             "number the classes 0..k-1 (labels.encode does), or pass num_classes"
         )
     return max(k, 2)
@@ -190,7 +190,7 @@ def _labels(y: Any, n: int, dtype: Any, *, soft: bool, num_classes: int | None) 
     return y.astype(jnp.int32) if y.dtype == jnp.bool_ else y
 
 
-def refuse_inexact(y: jax.Array) -> None:
+def refuse_inexact(y: jax.Array | np.ndarray) -> None:
     """Raise a TypeError unless `y` holds integers or booleans."""
     if not (jnp.issubdtype(y.dtype, jnp.integer) or y.dtype == jnp.bool_):
         raise TypeError(
@@ -212,9 +212,7 @@ def _feature_mask(mask: Any, d: int) -> jax.Array | None:
 
 def array(value: Any, name: str) -> jax.Array:
     """`value` as an array of numbers of its own dtype, 64-bit integers clipped, never wrapped."""
-    if isinstance(value, list | tuple) and any(
-        isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(value)
-    ):
+    if _holds_arrays(value):
         value = jnp.asarray(value)
     if not isinstance(value, jax.Array):
         value = np.asarray(value)
@@ -225,6 +223,13 @@ def array(value: Any, name: str) -> jax.Array:
             limits = np.iinfo(jax.dtypes.canonicalize_dtype(value.dtype))
             value = np.clip(value, limits.min, limits.max)
     return jnp.asarray(value)
+
+
+def _holds_arrays(value: Any) -> bool:
+    """Whether `value` is a list of jax arrays, which numpy cannot read if they are traced."""
+    return isinstance(value, list | tuple) and any(
+        isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(value)
+    )
 
 
 def _narrowed(y: jax.Array) -> jax.Array:

@@ -101,9 +101,9 @@ def when(
 def after(first: jax.Array, value: Any) -> Any:
     """`value`, not to be used before `first` is known.
 
-    Two batched LAPACK calls that do not wait for each other can lock up jax 0.10's CPU runtime: each
-    takes a thread of the pool and waits for work that only the other's could do. So those of a fit
-    are strung together by their data; no square is negative, but no compiler may assume it.
+    Two batched LAPACK calls that do not wait for each other can lock up jax 0.10's CPU runtime:
+    each takes a thread of the pool and waits for work that only the other's could do. So those of
+    a fit are strung together by their data; no square is negative, but no compiler assumes it.
     """
     never = jnp.sum(jnp.square(first.astype(float))) < 0
     return jax.tree.map(lambda a: jnp.where(never, jnp.zeros_like(a), a), value)

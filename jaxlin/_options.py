@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxlin import _checks
@@ -91,11 +92,15 @@ def _is_numeric(value: Any) -> bool:
 
 def _number(leaf: Any, dtype: Any) -> Any:
     """Strongly typed, so that 0.1 and an array of 0.1 share one compile; ints fit in 32 bits."""
-    if isinstance(leaf, float):
-        return np.asarray(leaf, dtype)
-    if isinstance(leaf, int):
+    if isinstance(leaf, bool | np.bool_):
+        return leaf
+    if isinstance(leaf, int | np.integer):
         limits = np.iinfo(np.int32)
-        return min(max(leaf, limits.min), limits.max)
+        return np.int32(min(max(int(leaf), limits.min), limits.max))
+    if isinstance(leaf, float | np.floating):
+        return np.asarray(leaf, dtype)
+    if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jnp.floating) and not leaf.ndim:
+        return leaf.astype(dtype)
     return leaf
 
 

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _frame, _implicit, _linalg, _rows, solvers
+from jaxlin import _frame, _implicit, _iterate, _linalg, _rows, solvers
 from jaxlin._frame import Problem
 from jaxlin._linalg import dot
 from jaxlin.types import Hyperplane, Info, Status
@@ -328,21 +328,21 @@ def _newton(spec, problem, start, tol, cap, steps) -> _Outcome:
         point, step = run.point, run.step
         trial, hess, drop, reach = _measure(spec, problem, point.theta + step, step)
         curvature = _linalg.form(run.hess, step)
-        verdict = solvers.judge(
+        verdict = _iterate.judge(
             (point.value, point.residual),
             (trial.value, trial.residual),
             -jnp.sum(point.grad * step) - curvature / 2,
             run.damping,
             trial.noise,
         )
-        held = _linalg.form(hess, step) >= solvers.CURVATURE_HELD * curvature
+        held = _linalg.form(hess, step) >= _iterate.CURVATURE_HELD * curvature
         # Far out the loss is a polyhedron, on which Newton's method zigzags: not a place to start.
         wild = (trial.reach > FAR) & (trial.residual > jnp.sqrt(tol)) & (run.trials == steps)
         # The barrier keeps the compiler from computing the verdict anew for every field.
         accept = jax.lax.optimization_barrier(verdict.accept & ~wild)
         point, hess = _where(accept, (trial, hess), (point, run.hess))
         small = point.residual <= tol
-        following = solvers.newton_step(hess, point.grad, verdict.damping)
+        following = _iterate.newton_step(hess, point.grad, verdict.damping)
         quasi = _linalg.when(
             _linalg.after(following, small & ~held & (reach > 0) & (drop >= -tail * reach)),
             functools.partial(_recedes, spec),
@@ -358,16 +358,19 @@ def _newton(spec, problem, start, tol, cap, steps) -> _Outcome:
         point=_unseen_origin(spec, problem),
         hess=jnp.zeros((start.size, start.size), start.dtype),
         step=start,
-        damping=jnp.full((), solvers.LEAST_DAMPING, start.dtype),
+        damping=jnp.full((), _iterate.LEAST_DAMPING, start.dtype),
         trials=steps,
         passed=never,
         done=never,
         quasi=never,
     )
-    # A start that is refused leaves the origin unmeasured: one trial more than there are steps.
-    run = jax.lax.while_loop(
-        lambda r: ~r.done & (r.trials <= cap + jnp.isinf(r.point.residual)), advance, run
-    )
+
+    def unfinished(run: _Run) -> jax.Array:
+        # A start that is refused leaves the origin unmeasured: one trial more than there are steps.
+        unknown = jnp.isinf(run.point.residual).astype(jnp.int32)
+        return ~run.done & (run.trials <= cap + unknown)
+
+    run = jax.lax.while_loop(unfinished, advance, run)
     return _prove(spec, problem, run._replace(trials=jnp.minimum(run.trials, cap + 1)), tol)
 
 
@@ -548,7 +551,7 @@ def _finish(spec, problem, start, tol, cap) -> _Outcome:
     p = start.size
     solver = solvers.lbfgs if spec.solver is None else spec.solver
     dense = p <= DENSE_LIMIT
-    theta, steps = solvers.warm_up(
+    theta, steps = _iterate.warm_up(
         solver,
         _objective(spec),
         start,

@@ -70,7 +70,7 @@ def prepare(
     # Divided by the largest first, so that the sum cannot overflow.
     largest = jnp.max(given)
     total = jnp.sum(given / jnp.where(largest > 0, largest, 1))
-    valid = jnp.all(fine) & (largest > 0) & jnp.isfinite(total)
+    valid = jnp.all(fine) & (largest > 0) & (total > 0) & jnp.isfinite(total)
     weight = jnp.where(valid, given / jnp.where(largest > 0, largest, 1) / total, 0)
     y = data.y if jnp.issubdtype(data.y.dtype, jnp.floating) else _codes(data.y, num_classes)
     rows = Rows(

@@ -207,9 +207,8 @@ def between(params: Linear, i: Any, j: Any) -> Hyperplane:
     """
     if not _is_linear(params):
         raise ValueError(f"params: expected a Linear, weights (k, d), got {params.weights.shape}")
-    return Hyperplane(
-        weights=params.weights[j] - params.weights[i], bias=params.bias[j] - params.bias[i]
-    )
+    weights, bias = jnp.asarray(params.weights), jnp.asarray(params.bias)
+    return Hyperplane(weights=weights[j] - weights[i], bias=bias[j] - bias[i])
 
 
 def from_hyperplanes(params: Hyperplane) -> Linear:
@@ -276,7 +275,7 @@ def _aligned(params: Hyperplane | Linear, x: Any) -> tuple[jax.Array, jax.Array,
     rank = 2 if _is_linear(params) else 1
     name, shape = ("Linear", "(k, d)") if rank == 2 else ("Hyperplane", "(d,)")
     weights, bias = jnp.asarray(params.weights), jnp.asarray(params.bias)
-    if weights.ndim != rank or bias.ndim != rank - 1:
+    if weights.ndim != rank or bias.shape != weights.shape[:-1]:
         raise ValueError(
             f"params: expected a {name} of weights {shape}, got {weights.shape} and bias "
             f"{bias.shape}; jax.vmap over a leading axis, or linear.from_hyperplanes"

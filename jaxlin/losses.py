@@ -130,7 +130,8 @@ def zero_one(scores: jax.Array, y: jax.Array) -> jax.Array:
     """
     scores, y, binary = _hard(scores, y)
     predicted = scores > 0 if binary else jnp.argmax(scores, axis=-1)
-    return (predicted != y).astype(scores.dtype)
+    wrong = predicted != (y > 0) if binary else ~_is_class(predicted, y)
+    return wrong.astype(scores.dtype)
 
 
 @jax.jit
@@ -285,9 +286,9 @@ def objective(
     k = None if jnp.ndim(params.weights) == 1 else jnp.shape(params.weights)[0]
     return _objective(
         loss,
-        params,
+        jax.tree.map(lambda a: _checks.real(a, "params").astype(dtype), params),
         x,
-        jnp.asarray(y),
+        _one_per_row(y, n),
         _checks.penalty(l2, d, dtype),
         _checks.optional(sample_weight, (n,), dtype, "sample_weight"),
         _checks.optional(offset, (n,) if k is None else (n, k), dtype, "offset"),
@@ -330,6 +331,13 @@ def C_from_l2(l2: Any, total_weight: Any) -> jax.Array:
     return 1 / (jnp.asarray(l2) * jnp.asarray(total_weight))
 
 
+def _one_per_row(y: Any, n: int) -> jax.Array:
+    y = _checks.array(y, "y")
+    if y.ndim == 0 or y.shape[0] != n:
+        raise ValueError(f"y: expected {n} rows, as x has, got shape {y.shape}")
+    return y
+
+
 @partial(jax.jit, static_argnums=0)
 def _objective(loss, params, x, y, l2, sample_weight, offset):
     n, _ = x.shape
@@ -339,6 +347,7 @@ def _objective(loss, params, x, y, l2, sample_weight, offset):
     if offset is not None:
         finite &= jnp.isfinite(offset) if offset.ndim == 1 else jnp.all(jnp.isfinite(offset), 1)
         offset = _rows.where_rows(finite, offset)
+    weight = jnp.where(finite, weight, jax.lax.stop_gradient(weight))
     rows = _rows.Rows(
         x=x,
         y=y,
@@ -385,6 +394,12 @@ def _sigmoid_jvp(primals, tangents):
     # Not s (1 - s): 1 - s cancels for large u, and with it the curvature.
     (u,) = primals
     return _sigmoid(u), _sigmoid(u) * _sigmoid(-u) * tangents[0]
+
+
+def _is_class(predicted: jax.Array, y: jax.Array) -> jax.Array:
+    # In y's own dtype if that is the wider: a cast of a large label could wrap into the range.
+    wide = y.dtype if y.dtype.itemsize > predicted.dtype.itemsize else predicted.dtype
+    return predicted.astype(wide) == y.astype(wide)
 
 
 def _float(scores: Any) -> jax.Array:

@@ -20,60 +20,18 @@ Without this proof the status is STALLED. Shapes: `p` parameters in all.
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from jaxlin import _checks, _implicit, _linalg
+from jaxlin import _checks, _implicit, _iterate, _linalg
 from jaxlin.types import Info, Status
 
 Objective = Callable[..., jax.Array]
 # `solver(objective, init, args=(), *, hessian, precondition, tol, max_steps) -> (params, info)`
 Solver = Callable[..., tuple[Any, Info]]
-
-# The curvature that must be left after a Newton step for the step to count as short.
-CURVATURE_HELD = 0.9
-# Newton steps at a residual below tol without that proof, after which there is none to come.
-PATIENCE = 5
-# The least damping of a Newton step, relative to the gradient: negligible unless curvature is.
-LEAST_DAMPING = 1e-3
-# Differences of objectives below this many units of rounding say nothing.
-NOISE_ULPS = 32
-# Up to this many parameters the proof uses a dense Hessian, beyond it conjugate gradients.
-DENSE_LIMIT = 512
-CG_STEPS = 200
-
-
-class State(NamedTuple):
-    """One point of a run.
-
-    point: `(p,)`; value: `()`; grad: `(p,)`
-    proved: whether the curvature held; stalled: whether no further step can help
-    memory: what the method keeps
-    """
-
-    point: jax.Array
-    value: jax.Array
-    grad: jax.Array
-    proved: jax.Array
-    stalled: jax.Array
-    memory: Any
-
-
-class _Problem(NamedTuple):
-    """The objective on flat points, in the coordinates that the method walks in."""
-
-    value: Callable[[jax.Array], jax.Array]
-    hessian: Callable[[jax.Array], jax.Array]
-    options: dict[str, jax.Array]
-
-
-class _Method(NamedTuple):
-    start: Callable[[_Problem, jax.Array], State]
-    step: Callable[[_Problem, State], State]
-    proves: bool
 
 
 def newton(
@@ -118,7 +76,7 @@ def newton(
       ([1.0, -2.0], 0)
     """
     del precondition
-    return _solve(_NEWTON, objective, init, args, hessian, None, tol, max_steps, {})
+    return _solve(_iterate.NEWTON, objective, init, args, hessian, None, tol, max_steps, {})
 
 
 def lbfgs(
@@ -158,7 +116,7 @@ def lbfgs(
       >>> params.round(4).tolist(), int(info.status)
       ([1.0, -2.0], 0)
     """
-    return _solve(_LBFGS, objective, init, args, hessian, precondition, tol, max_steps, {})
+    return _solve(_iterate.LBFGS, objective, init, args, hessian, precondition, tol, max_steps, {})
 
 
 def gradient_descent(
@@ -208,7 +166,7 @@ def gradient_descent(
     """
     schedule = step_size if callable(step_size) else None
     options = {"theta": theta} if schedule else {"theta": theta, "step_size": step_size}
-    method = _descent(schedule)
+    method = _iterate.descent(schedule)
     return _solve(method, objective, init, args, hessian, precondition, tol, max_steps, options)
 
 
@@ -231,7 +189,7 @@ def from_optax(optimizer: Any) -> Solver:
       >>> params.round(3).tolist(), info.status.item()
       ([1.0, 1.0], 0)
     """
-    method = _updates_of(optimizer)
+    method = _iterate.updates_of(optimizer)
 
     def solver(
         objective: Objective,
@@ -245,7 +203,7 @@ def from_optax(optimizer: Any) -> Solver:
     ) -> tuple[Any, Info]:
         return _solve(method, objective, init, args, hessian, precondition, tol, max_steps, {})
 
-    _METHODS[solver] = method
+    _iterate.METHODS[solver] = method
     return solver
 
 
@@ -344,9 +302,9 @@ def trace(
     options = dict(options)
     hessian, precondition = options.pop("hessian", None), options.pop("precondition", None)
     if callable(options.get("step_size")):
-        method = _descent(options.pop("step_size"))
+        method = _iterate.descent(options.pop("step_size"))
     else:
-        method = method_of(solver)
+        method = _iterate.method_of(solver)
         if solver is gradient_descent:
             options.setdefault("step_size", 0.1)
     if solver is gradient_descent:
@@ -357,285 +315,11 @@ def trace(
     return _trace(method, objective, init, args, hessian, precondition, num_steps, options)
 
 
-def method_of(solver: Solver) -> _Method:
-    """The start and step behind one of this module's solvers."""
-    if solver not in _METHODS:
-        raise TypeError(
-            "solver: expected solvers.newton, lbfgs, gradient_descent or from_optax(...), "
-            f"got {solver!r}"
-        )
-    return _METHODS[solver]
-
-
-def warm_up(
-    solver: Solver,
-    objective: Objective,
-    init: jax.Array,
-    args: tuple,
-    *,
-    hessian: Callable[..., jax.Array],
-    precondition: jax.Array | None,
-    tol: jax.Array,
-    max_steps: jax.Array,
-) -> tuple[jax.Array, jax.Array]:
-    """Run a solver for a fit that proves its own optimum: `(point (p,), steps)`, no verdict."""
-    if solver not in _METHODS:
-        point, info = solver(
-            objective,
-            init,
-            args,
-            hessian=hessian,
-            precondition=precondition,
-            tol=tol,
-            max_steps=max_steps,
-        )
-        return point, info.steps
-    method = _METHODS[solver]
-    options: dict[str, Any] = {}
-    if solver is gradient_descent:
-        options = {"step_size": jnp.asarray(0.1, init.dtype), "theta": jnp.zeros((), init.dtype)}
-    frame = _Frame.of(objective, init, args, hessian, precondition)
-    state, steps = _iterate(method, frame, options, tol, max_steps)
-    return frame.leave(state.point), steps
-
-
-def newton_step(hess: jax.Array, grad: jax.Array, damping: jax.Array) -> jax.Array:
-    """-(H + damping |g| I)^-1 g, with |g| the largest absolute entry; NaN if H is indefinite."""
-    p = grad.shape[0]
-    shift = damping * jnp.max(jnp.abs(grad), initial=0)
-    ridge = float(jnp.finfo(grad.dtype).eps) * p
-    return -_linalg.solve(_linalg.factor(hess + shift * jnp.eye(p, dtype=hess.dtype), ridge), grad)
-
-
-class Verdict(NamedTuple):
-    """What a trial step achieved: take it or not, the next damping, and whether to give up."""
-
-    accept: jax.Array
-    damping: jax.Array
-    stalled: jax.Array
-
-
-def judge(
-    before: tuple[jax.Array, jax.Array],
-    after: tuple[jax.Array, jax.Array],
-    predicted: jax.Array,
-    damping: jax.Array,
-    floor: jax.Array | float = 0.0,
-) -> Verdict:
-    """Accept a trial `(value, residual)` by its decrease, or by its residual within rounding.
-
-    A decrease that rounding could have made says nothing: there the residual must fall, or be
-    below `floor`, its own rounding bound, where the step may still improve the directions of little
-    curvature, which the residual hardly sees. A residual that does not fall ends the run.
-    """
-    (value, residual), (trial_value, trial_residual) = before, after
-    finite = jnp.isfinite(trial_value) & jnp.isfinite(trial_residual)
-    noise = (
-        NOISE_ULPS * jnp.finfo(value.dtype).eps * jnp.maximum(jnp.abs(value), jnp.abs(trial_value))
-    )
-    decrease = value - trial_value
-    telling = finite & (jnp.abs(decrease) > noise)
-    fell = trial_residual < residual
-    accept = jnp.where(telling, decrease >= 1e-3 * predicted, fell | (trial_residual <= floor))
-    accept &= finite
-    good = accept & (~telling | (decrease >= 0.5 * predicted))
-    # Down slowly and up fast took the fewest steps on 20,000 hard problems.
-    lower = jnp.maximum(0.3 * damping, LEAST_DAMPING)
-    damping = jnp.where(good, lower, jnp.where(accept, damping, 10 * damping))
-    return Verdict(accept, damping, finite & ~telling & ~fell)
-
-
-class _NewtonMemory(NamedTuple):
-    hess: jax.Array
-    damping: jax.Array
-    unproved: jax.Array
-
-
-def _newton_start(problem: _Problem, point: jax.Array) -> State:
-    value, grad = jax.value_and_grad(problem.value)(point)
-    damping = jnp.full((), LEAST_DAMPING, value.dtype)
-    memory = _NewtonMemory(problem.hessian(point), damping, jnp.int32(0))
-    return State(point, value, grad, jnp.bool_(False), jnp.bool_(False), memory)
-
-
-def _newton_step(problem: _Problem, state: State) -> State:
-    hess, damping, unproved = state.memory
-    step = newton_step(hess, state.grad, damping)
-    trial = state.point + step
-    value, grad = jax.value_and_grad(problem.value)(trial)
-    trial_hess = problem.hessian(trial)
-    curvature = step @ hess @ step
-    verdict = judge(
-        (state.value, _residual(state.grad)),
-        (value, _residual(grad)),
-        -(state.grad @ step) - curvature / 2,
-        damping,
-    )
-    # Without curvature in every direction nothing holds the point where it is.
-    sound = _linalg.factor(trial_hess).pivot > step.size * jnp.finfo(step.dtype).eps
-    held = sound & (step @ trial_hess @ step >= CURVATURE_HELD * curvature)
-    memory = _NewtonMemory(
-        jnp.where(verdict.accept, trial_hess, hess),
-        verdict.damping,
-        jnp.where(held, 0, unproved + 1),
-    )
-    return State(
-        point=jnp.where(verdict.accept, trial, state.point),
-        value=jnp.where(verdict.accept, value, state.value),
-        grad=jnp.where(verdict.accept, grad, state.grad),
-        proved=held,
-        stalled=verdict.stalled,
-        memory=memory,
-    )
-
-
-class _LbfgsMemory(NamedTuple):
-    optax: Any
-    best: jax.Array
-    idle: jax.Array
-
-
-@functools.cache
-def _lbfgs_optimizer() -> Any:
-    import optax  # here, because importing it takes longer than the rest of the package
-
-    return optax.lbfgs(linesearch=optax.scale_by_zoom_linesearch(max_linesearch_steps=20))
-
-
-def _lbfgs_start(problem: _Problem, point: jax.Array) -> State:
-    value, grad = jax.value_and_grad(problem.value)(point)
-    memory = _LbfgsMemory(_lbfgs_optimizer().init(point), _residual(grad), jnp.int32(0))
-    return State(point, value, grad, jnp.bool_(False), jnp.bool_(False), memory)
-
-
-def _lbfgs_step(problem: _Problem, state: State) -> State:
-    updates, optax_state = _optax_update(_lbfgs_optimizer(), problem, state, state.memory.optax)
-    trial = state.point + updates
-    search = optax_state[-1]  # the line search has evaluated the trial
-    value, grad = search.value, search.grad
-    # optax takes the last trial even when its search fails: such a step is refused here.
-    noise = NOISE_ULPS * jnp.finfo(value.dtype).eps * jnp.abs(state.value)
-    accept = jnp.isfinite(value) & jnp.all(jnp.isfinite(grad)) & (value <= state.value + noise)
-    residual = _residual(grad)
-    progress = (value < state.value - noise) | (residual < state.memory.best)
-    idle = jnp.where(accept & progress, 0, state.memory.idle + 1)
-    memory = _LbfgsMemory(optax_state, jnp.minimum(state.memory.best, residual), idle)
-    return State(
-        point=jnp.where(accept, trial, state.point),
-        value=jnp.where(accept, value, state.value),
-        grad=jnp.where(accept, grad, state.grad),
-        proved=jnp.bool_(False),
-        stalled=~accept | (idle >= PATIENCE),
-        memory=memory,
-    )
-
-
-def _first_order_start(memory: Callable[[jax.Array], Any]) -> Callable[..., State]:
-    def start(problem: _Problem, point: jax.Array) -> State:
-        value, grad = jax.value_and_grad(problem.value)(point)
-        return State(point, value, grad, jnp.bool_(False), jnp.bool_(False), memory(point))
-
-    return start
-
-
-def _moved(problem: _Problem, state: State, update: jax.Array, memory: Any) -> State:
-    """Take the update; a point that is no longer finite is refused and ends the run."""
-    trial = state.point + update
-    value, grad = jax.value_and_grad(problem.value)(trial)
-    finite = jnp.isfinite(value) & jnp.all(jnp.isfinite(grad))
-    return State(
-        point=jnp.where(finite, trial, state.point),
-        value=jnp.where(finite, value, state.value),
-        grad=jnp.where(finite, grad, state.grad),
-        proved=jnp.bool_(False),
-        stalled=~finite,
-        memory=memory,
-    )
-
-
-@functools.cache
-def _descent(schedule: Callable[[jax.Array], Any] | None) -> _Method:
-    def step(problem: _Problem, state: State) -> State:
-        k = state.memory + 1
-        eta = schedule(k) if schedule else problem.options["step_size"]
-        update = -jnp.asarray(eta, state.grad.dtype) * state.grad
-        moved = _moved(problem, state, update, k)
-        done = jnp.linalg.norm(update) < problem.options["theta"]
-        return moved._replace(stalled=moved.stalled | done)
-
-    return _Method(_first_order_start(lambda _: jnp.int32(0)), step, proves=False)
-
-
-def _updates_of(optimizer: Any) -> _Method:
-    def step(problem: _Problem, state: State) -> State:
-        return _moved(problem, state, *_optax_update(optimizer, problem, state, state.memory))
-
-    return _Method(_first_order_start(optimizer.init), step, proves=False)
-
-
-def _optax_update(optimizer: Any, problem: _Problem, state: State, memory: Any) -> tuple[Any, Any]:
-    """An optimizer's update, also where the user has made jax strict: optax is not written so."""
-    import optax
-
-    optimizer = optax.with_extra_args_support(optimizer)
-    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
-        return optimizer.update(
-            state.grad,
-            memory,
-            state.point,
-            value=state.value,
-            grad=state.grad,
-            value_fn=problem.value,
-        )
-
-
-_NEWTON = _Method(_newton_start, _newton_step, proves=True)
-_LBFGS = _Method(_lbfgs_start, _lbfgs_step, proves=False)
-_METHODS: dict[Any, _Method] = {
-    newton: _NEWTON,
-    lbfgs: _LBFGS,
-    gradient_descent: _descent(None),
+_iterate.METHODS |= {
+    newton: _iterate.NEWTON,
+    lbfgs: _iterate.LBFGS,
+    gradient_descent: _iterate.descent(None),
 }
-
-
-class _Frame(NamedTuple):
-    """The objective on flat points, in preconditioned coordinates z = L' point.
-
-    lower: L, the Cholesky factor of the preconditioner, or None.
-    """
-
-    value: Callable[[jax.Array], jax.Array]
-    hessian: Callable[[jax.Array], jax.Array]
-    start: jax.Array
-    lower: jax.Array | None
-    unravel: Callable[[jax.Array], Any]
-
-    @classmethod
-    def of(cls, objective, init, args, hessian, precondition) -> "_Frame":
-        flat, unravel = ravel_pytree(init)
-
-        def value(point):
-            return objective(unravel(point), *args)
-
-        def curvature(point):
-            return jax.hessian(value)(point) if hessian is None else hessian(unravel(point), *args)
-
-        lower = None if precondition is None else jnp.linalg.cholesky(precondition)
-        return cls(value, curvature, flat, lower, unravel)
-
-    def problem(self, options) -> _Problem:
-        return _Problem(lambda z: self.value(self.leave(z)), self.hessian, options)
-
-    def enter(self, point):
-        return point if self.lower is None else _linalg.dot(self.lower.T, point)
-
-    def leave(self, z):
-        if self.lower is None:
-            return z
-        return jax.scipy.linalg.solve_triangular(self.lower, z, lower=True, trans=1)
-
-    def residual(self, grad):
-        return _residual(grad if self.lower is None else _linalg.dot(self.lower, grad))
 
 
 def _solve(method, objective, init, args, hessian, precondition, tol, max_steps, options):
@@ -662,15 +346,18 @@ def _solve(method, objective, init, args, hessian, precondition, tol, max_steps,
 @functools.partial(jax.jit, static_argnums=(0, 1, 4))
 def _solve_core(method, objective, init, args, hessian, precondition, tol, max_steps, options):
     stopped = jax.lax.stop_gradient(args)
-    frame = _Frame.of(objective, init, stopped, hessian, precondition)
+    frame = _iterate.Frame.of(objective, init, stopped, hessian, precondition)
     frame = frame._replace(start=jax.lax.stop_gradient(frame.start))
-    state, steps = _iterate(method, frame, options, tol, max_steps)
+    state, steps = _iterate.iterate(method, frame, options, tol, max_steps)
     residual = frame.residual(state.grad)
     point = frame.leave(state.point)
     proved = state.proved
     if not method.proves:
         proved = _linalg.when(
-            residual <= tol, lambda at: _curvature_holds(frame, at), jnp.bool_(False), (point,)
+            residual <= tol,
+            lambda at: _iterate.curvature_holds(frame, at),
+            jnp.bool_(False),
+            (point,),
         )
         point = _linalg.after(proved, point)
     status = jnp.where(
@@ -690,50 +377,14 @@ def _solve_core(method, objective, init, args, hessian, precondition, tol, max_s
     return frame.unravel(jnp.where(valid, point, jnp.nan)), info
 
 
-def _iterate(method, frame, options, tol, max_steps):
-    """The one loop: until proved, or below tol where the method cannot prove, or stalled."""
-    problem = frame.problem(options)
-
-    def unfinished(carry):
-        state, steps = carry
-        passed = frame.residual(state.grad) <= tol
-        if method.proves:
-            passed &= state.proved | (state.memory.unproved >= PATIENCE)
-        return (steps < max_steps) & ~passed & ~state.stalled & jnp.isfinite(state.value)
-
-    def advance(carry):
-        state, steps = carry
-        return method.step(problem, state), steps + 1
-
-    first = method.start(problem, frame.enter(frame.start))
-    return jax.lax.while_loop(unfinished, advance, (first, jnp.int32(0)))
-
-
-def _curvature_holds(frame, point):
-    """Whether the Newton step at `point` keeps the curvature along itself."""
-    grad = jax.grad(frame.value)
-
-    def curved(at, v):
-        return jax.jvp(grad, (at,), (v,))[1]
-
-    slope = grad(point)
-    if point.size <= DENSE_LIMIT:
-        hess = frame.hessian(point)
-        step = newton_step(hess, slope, jnp.zeros((), point.dtype))
-        sound = _linalg.factor(hess).pivot > point.size * jnp.finfo(point.dtype).eps
-    else:
-        step, _ = jax.scipy.sparse.linalg.cg(
-            functools.partial(curved, point), -slope, maxiter=CG_STEPS
-        )
-        left = jnp.linalg.norm(curved(point, step) + slope)
-        sound = (left <= 0.1 * jnp.linalg.norm(slope)) & (step @ curved(point, step) > 0)
-    before, after = step @ curved(point, step), step @ curved(point + step, step)
-    return sound & jnp.all(jnp.isfinite(step)) & (after >= CURVATURE_HELD * before)
+def _proved(frame, passed, point):
+    prove = functools.partial(_iterate.curvature_holds, frame)
+    return _linalg.when(passed, prove, jnp.bool_(False), (point,))
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 4, 6))
 def _trace(method, objective, init, args, hessian, precondition, num_steps, options):
-    frame = _Frame.of(objective, init, args, hessian, precondition)
+    frame = _iterate.Frame.of(objective, init, args, hessian, precondition)
     problem = frame.problem(options)
 
     def advance(state, _):
@@ -769,19 +420,18 @@ def _stochastic(key, objective, init, rows, batch_size, steps, optimizer, tol):
     keys = jax.random.split(key, steps)
     (params, _), _ = jax.lax.scan(advance, (init, optimizer.init(init)), keys)
     value, grad = jax.value_and_grad(objective)(params, rows)
-    residual = _residual(ravel_pytree(grad)[0])
-    frame = _Frame.of(objective, params, (rows,), None, None)
+    residual = _iterate.residual_of(ravel_pytree(grad)[0])
+    frame = _iterate.Frame.of(objective, params, (rows,), None, None)
     proved = _linalg.when(
-        residual <= tol, lambda at: _curvature_holds(frame, at), jnp.bool_(False), (frame.start,)
+        residual <= tol,
+        lambda at: _iterate.curvature_holds(frame, at),
+        jnp.bool_(False),
+        (frame.start,),
     )
     status = jnp.where((residual <= tol) & proved, Status.CONVERGED, Status.MAX_STEPS)
     valid = jnp.isfinite(value) & jnp.isfinite(residual) & (tol >= 0)
     status = jnp.where(valid, status, Status.INVALID_DATA).astype(jnp.int32)
     return params, Info(status, jnp.int32(steps), value, residual)
-
-
-def _residual(grad: jax.Array) -> jax.Array:
-    return jnp.max(jnp.abs(grad), initial=0)
 
 
 def _as_floats(init: Any) -> Any:

@@ -29,6 +29,7 @@ BELOW = [
     "datasets",
     "_dispatch",
     "_implicit",
+    "_iterate",
     "solvers",
     "_frame",
     "_risk",

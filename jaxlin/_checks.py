@@ -114,7 +114,8 @@ def count(value: Any, name: str) -> jax.Array:
         raise TypeError(f"{name}: expected an integer, got dtype {steps.dtype}")
     if steps.shape != ():
         raise ValueError(f"{name}: expected shape (), got {steps.shape}")
-    return jnp.clip(steps, min=-1, max=min(top, jnp.iinfo(steps.dtype).max)).astype(jnp.int32)
+    steps = jnp.minimum(steps, min(top, jnp.iinfo(steps.dtype).max))
+    return jnp.maximum(steps, max(-1, jnp.iinfo(steps.dtype).min)).astype(jnp.int32)
 
 
 def penalty(l2: Any, d: int, dtype: Any) -> jax.Array:

@@ -55,7 +55,7 @@ class Method(NamedTuple):
     start: Callable[[Problem, jax.Array], State]
     step: Callable[[Problem, State], State]
     proves: bool
-    defaults: dict[str, float] = {}  # noqa: RUF012 # of a NamedTuple, never changed
+    defaults: tuple[tuple[str, float], ...] = ()
 
 
 def newton_step(hess: jax.Array, grad: jax.Array, damping: jax.Array) -> jax.Array:
@@ -222,7 +222,8 @@ def descent(schedule: Callable[[jax.Array], Any] | None) -> Method:
         done = jnp.linalg.norm(update) < problem.options["theta"]
         return moved._replace(stalled=moved.stalled | done)
 
-    return Method(_first_order_start(lambda _: jnp.int32(0)), step, proves=False)
+    defaults = (("theta", 0.0),) if schedule else (("theta", 0.0), ("step_size", 0.1))
+    return Method(_first_order_start(lambda _: jnp.int32(0)), step, False, defaults)
 
 
 def updates_of(optimizer: Any) -> Method:
@@ -368,7 +369,7 @@ def warm_up(
         )
         return point, info.steps
     method = METHODS[solver]
-    options = {name: jnp.asarray(value, init.dtype) for name, value in method.defaults.items()}
+    options = {name: jnp.asarray(value, init.dtype) for name, value in method.defaults}
     frame = Frame.of(objective, init, args, hessian, precondition)
     state, steps = iterate(method, frame, options, tol, max_steps)
     return frame.leave(state.point), steps

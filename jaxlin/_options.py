@@ -92,16 +92,15 @@ def _is_numeric(value: Any) -> bool:
 
 def _number(leaf: Any, dtype: Any) -> Any:
     """Strongly typed, so that 0.1 and an array of 0.1 share one compile; ints fit in 32 bits."""
-    if isinstance(leaf, bool | np.bool_):
+    if isinstance(leaf, jax.Array):
+        scalar = leaf.ndim == 0 and jnp.issubdtype(leaf.dtype, jnp.floating)
+        return leaf.astype(dtype) if scalar else leaf
+    if np.ndim(leaf) or isinstance(leaf, bool | np.bool_):
         return leaf
-    if isinstance(leaf, int | np.integer):
-        limits = np.iinfo(np.int32)
-        return np.int32(min(max(int(leaf), limits.min), limits.max))
-    if isinstance(leaf, float | np.floating):
+    if isinstance(leaf, float | np.floating) or np.asarray(leaf).dtype.kind == "f":
         return np.asarray(leaf, dtype)
-    if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jnp.floating) and not leaf.ndim:
-        return leaf.astype(dtype)
-    return leaf
+    limits = np.iinfo(np.int32)
+    return np.int32(min(max(int(leaf), limits.min), limits.max))
 
 
 def _hashable(name: str, value: Any) -> Any:

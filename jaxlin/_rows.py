@@ -17,6 +17,7 @@ from jaxlin._checks import Table, safe_range, working_dtype
 # A block of x of about this many entries leaves room in a core's cache for what is made of it.
 BLOCK_ENTRIES = 50_000
 MIN_BLOCK_ROWS = 256
+SHRINK = 2.0**-8
 
 
 class Rows(NamedTuple):
@@ -58,6 +59,8 @@ def prepare(
     ok = _usable(data.x, data.feature_mask)
     # A row that holds no numbers has no derivative in its weight: 0 by convention.
     given = jnp.where(ok, given, jax.lax.stop_gradient(given))
+    # Shrunk, exactly, so that neither their sum nor the reciprocal of the largest overflows.
+    given = given * SHRINK
     present = given != 0
     label_fits = _label_fits(data.y, num_classes)
     fine = jnp.where(present, ok & label_fits, True)
@@ -82,7 +85,7 @@ def prepare(
         ok=ok & label_fits,
         feature_mask=data.feature_mask,
     )
-    return rows, total * largest, valid
+    return rows, total * largest / SHRINK, valid
 
 
 def fold(f: Callable[[Rows], tuple[Any, Any]], rows: Rows) -> tuple[Any, Any]:

@@ -78,7 +78,7 @@ def fit(
       >>> y = jnp.array([0, 1, 0, 1])
       >>> params, info = logistic.fit(x, y)
       >>> params.weights.round(3).tolist(), params.bias.round(3).item(), info.status.item()
-      ([0.896], -1.344, 0)
+      ([0.908], -1.362, 0)
     """
     data = _checks.table(x, y, sample_weight=sample_weight, feature_mask=feature_mask, soft=True)
     n, d = data.x.shape

@@ -130,7 +130,7 @@ def zero_one(scores: jax.Array, y: jax.Array) -> jax.Array:
     """
     scores, y, binary = _hard(scores, y)
     predicted = scores > 0 if binary else jnp.argmax(scores, axis=-1)
-    wrong = predicted != (y > 0) if binary else ~_is_class(predicted, y)
+    wrong = predicted != (_sign(y, scores) > 0) if binary else ~_is_class(predicted, y)
     return wrong.astype(scores.dtype)
 
 

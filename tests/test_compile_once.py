@@ -47,7 +47,7 @@ def compiling_nothing(but=()):
 
 
 # A scalar that arrives as an array of another dtype is cast, by programs of one instruction.
-CASTS = ("convert_element_type", "stage", "broadcast_in_dim", "minimum")
+CASTS = ("convert_element_type", "stage", "broadcast_in_dim", "minimum", "maximum")
 
 
 def test_the_counter_counts():

@@ -29,7 +29,7 @@ def centroids(x, y, *, sample_weight=None, l2=0.0, transform=identity, bias=True
     dtype = _checks.working_dtype(data.x)
     l2 = _checks.scalar(l2, dtype, "l2")
     params, info = _centroids(data, l2, transform, bias)
-    _checks.raise_if_invalid(info, data, l2=l2)
+    _checks.raise_if_invalid(info, data, nonnegative={"l2": l2})
     return params, info
 
 

@@ -93,8 +93,11 @@ def _is_numeric(value: Any) -> bool:
 def _number(leaf: Any, dtype: Any) -> Any:
     """Strongly typed, so that 0.1 and an array of 0.1 share one compile; ints fit in 32 bits."""
     if isinstance(leaf, jax.Array):
-        scalar = leaf.ndim == 0 and jnp.issubdtype(leaf.dtype, jnp.floating)
-        return leaf.astype(dtype) if scalar else leaf
+        if leaf.ndim or leaf.dtype == jnp.bool_:
+            return leaf
+        if jnp.issubdtype(leaf.dtype, jnp.floating):
+            return leaf.astype(dtype)
+        return jnp.minimum(leaf, np.iinfo(np.int32).max).astype(jnp.int32)
     if np.ndim(leaf) or isinstance(leaf, bool | np.bool_):
         return leaf
     if isinstance(leaf, float | np.floating) or np.asarray(leaf).dtype.kind == "f":

@@ -262,7 +262,7 @@ def test_every_status_alone_and_among_neighbours(fit):
             assert alone[1].steps == 0
             rest = (alone[0], alone[1].objective, alone[1].residual)
             assert all(np.all(np.isnan(a)) for a in jax.tree.leaves(rest))
-            with pytest.raises(ValueError, match=r"^(x|y|sample_weight|step_size|max_ep|.init)"):
+            with pytest.raises(ValueError, match=r"^(x|y|sample_weight|step_size|max_ep|init)"):
                 of(bad)
         else:
             assert_same(of(bad), alone)

@@ -143,7 +143,8 @@ def fit(
 def _info(outcome: _Outcome, separated: jax.Array, tol: jax.Array, cap: jax.Array) -> Info:
     point = outcome.point
     residual = jnp.maximum(point.residual, point.noise)
-    passed = (residual <= tol) & outcome.certified
+    # Where the run saw a separation the penalised weights were dropped: no longer what was proved.
+    passed = (residual <= tol) & outcome.certified & ~outcome.separated
     status = jnp.where(outcome.deficient, Status.RANK_DEFICIENT, Status.CONVERGED)
     unproved = jnp.where(outcome.steps < cap, Status.STALLED, Status.MAX_STEPS)
     status = jnp.where(passed, status, unproved)

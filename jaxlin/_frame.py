@@ -28,6 +28,8 @@ class Problem(NamedTuple):
     shift, unit: `(p,)`, mean and 1 / standard deviation of the columns that theta sees; 0 and 1
       for the bias
     penalty: `(p,)`, l2 on theta
+    sizes: `(2, p)`, what a coordinate's rounding is measured by: its part of the bias in the user's
+      units, and that with its largest part of a score
     free: `(p,)`, coordinates in play without penalty
     idle: `(d,)`, columns that are asked for but hold one value, and have no penalty
     """
@@ -39,6 +41,7 @@ class Problem(NamedTuple):
     shift: jax.Array
     unit: jax.Array
     penalty: jax.Array
+    sizes: jax.Array
     free: jax.Array
     idle: jax.Array
 
@@ -103,6 +106,7 @@ def make(rows: _rows.Rows, l2: jax.Array, bias: bool) -> Problem:
     deviation = jnp.sqrt(jnp.maximum(square - mean**2, eps * square))
     deviation = jnp.where(in_play & (deviation > 0), deviation, 1)
     spread = jnp.where(in_play, 1 / _linalg.power_of_two(deviation), 0)
+    moved = jnp.abs(centre * scale) * spread
     return Problem(
         rows=rows,
         centre=centre,
@@ -113,6 +117,7 @@ def make(rows: _rows.Rows, l2: jax.Array, bias: bool) -> Problem:
             jnp.where(in_play, 1 / jnp.where(in_play, deviation * spread, 1), 0), 1, bias
         ),
         penalty=penalty(l2, scale, with_bias(spread, 1, bias)),
+        sizes=jnp.stack([with_bias(moved, 1, bias), with_bias(moved + largest * spread, 1, bias)]),
         free=with_bias((l2 == 0) & in_play, True, bias),
         idle=idle,
     )

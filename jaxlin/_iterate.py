@@ -58,12 +58,18 @@ class Method(NamedTuple):
     defaults: tuple[tuple[str, float], ...] = ()
 
 
-def newton_step(hess: jax.Array, grad: jax.Array, damping: jax.Array) -> jax.Array:
-    """-(H + damping |g| I)^-1 g, with |g| the largest absolute entry; NaN if H is indefinite."""
+def newton_step(
+    hess: jax.Array, grad: jax.Array, damping: jax.Array
+) -> tuple[jax.Array, _linalg.Factor]:
+    """-(H + damping |g| I)^-1 g, with |g| the largest absolute entry, and that matrix's factor.
+
+    The step is NaN if H is indefinite.
+    """
     p = grad.shape[0]
     shift = damping * jnp.max(jnp.abs(grad), initial=0)
     ridge = float(jnp.finfo(grad.dtype).eps) * p
-    return -_linalg.solve(_linalg.factor(hess + shift * jnp.eye(p, dtype=hess.dtype), ridge), grad)
+    whole = _linalg.factor(hess + shift * jnp.eye(p, dtype=hess.dtype), ridge)
+    return -_linalg.solve(whole, grad), whole
 
 
 class Verdict(NamedTuple):
@@ -119,7 +125,7 @@ def _newton_start(problem: Problem, point: jax.Array) -> State:
 
 def _newton_step(problem: Problem, state: State) -> State:
     hess, damping, unproved = state.memory
-    step = newton_step(hess, state.grad, damping)
+    step, _ = newton_step(hess, state.grad, damping)
     trial = state.point + step
     value, grad = jax.value_and_grad(problem.value)(trial)
     trial_hess = problem.hessian(trial)
@@ -323,7 +329,7 @@ def curvature_holds(frame, point):
     slope = grad(point)
     if point.size <= DENSE_LIMIT:
         hess = frame.hessian(point)
-        step = newton_step(hess, slope, jnp.zeros((), point.dtype))
+        step, _ = newton_step(hess, slope, jnp.zeros((), point.dtype))
         sound = _linalg.factor(hess).pivot > point.size * jnp.finfo(point.dtype).eps
     else:
         step, _ = jax.scipy.sparse.linalg.cg(

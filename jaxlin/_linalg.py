@@ -20,9 +20,15 @@ def form(a: jax.Array, v: jax.Array) -> jax.Array:
 
 
 def power_of_two(a: jax.Array) -> jax.Array:
-    """The power of two just above |a|, and 1 where a is 0: scaling by it is exact to undo."""
-    _, exponent = jnp.frexp(jnp.where(a == 0, 0.5, a))
-    return jnp.ldexp(jnp.ones_like(a), exponent)
+    """The power of two in |a|, at most it and more than half of it: exact to scale by and undo.
+
+    Where |a| is below the normal range, 0 included, it is 1.
+    """
+    exponent = {4: (jnp.uint32, 0x7F800000), 8: (jnp.uint64, 0x7FF0000000000000)}
+    dtype, mask = exponent[a.dtype.itemsize]
+    bits = jax.lax.bitcast_convert_type(a, dtype) & dtype(mask)
+    power = jax.lax.bitcast_convert_type(bits, a.dtype)
+    return jnp.where(power > 0, power, 1)
 
 
 class Factor(NamedTuple):
@@ -103,7 +109,8 @@ def after(first: jax.Array, value: Any) -> Any:
 
     Two batched LAPACK calls that do not wait for each other can lock up jax 0.10's CPU runtime:
     each takes a thread of the pool and waits for work that only the other's could do. So those of
-    a fit are strung together by their data; no square is negative, but no compiler assumes it.
+    a fit are strung together by their data. No sum of squares is below -1, which compilers do not
+    see, though they do see that a square is not below 0.
     """
-    never = jnp.sum(jnp.square(first.astype(float))) < 0
+    never = jnp.sum(jnp.square(first.astype(float))) < -1
     return jax.tree.map(lambda a: jnp.where(never, jnp.zeros_like(a), a), value)

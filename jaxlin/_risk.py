@@ -121,26 +121,22 @@ def fit(
     problem = _frame.make(jax.lax.stop_gradient(rows), jax.lax.stop_gradient(l2), spec.bias)
     start = _frame.enter(problem, init, spec.bias)
     if newton:
-        outcome = _newton(spec, problem, start, tol, cap, jnp.int32(0))
+        unknown = jnp.full((), jnp.inf, start.dtype)
+        origin = unknown if init is None else _value_at_origin(spec, problem)
+        outcome = _newton(spec, problem, start, origin, tol, cap, jnp.int32(0))
     else:
         outcome = _finish(spec, problem, start, tol, cap)
     # Where the optimum is at infinity the penalised weights vanish beside the others.
     found = jnp.where(outcome.separated & ~problem.free, 0, outcome.point.theta)
-    separated = _linalg.when(
-        outcome.separated,
-        functools.partial(_separates, spec),
-        jnp.bool_(False),
-        (problem, _frame.leave(problem, found, spec.bias)),
-    )
     found = _linalg.after(outcome.certified, found)
-    info = _info(outcome, separated, tol, cap)
+    info = _info(outcome, tol, cap)
     live = problem._replace(rows=rows, penalty=_frame.penalty(l2, problem.scale, problem.spread))
     proper = usable & (info.status <= Status.MAX_STEPS)
     theta = _implicit.root(lambda at: _gradient(spec, live, at), found, proper)
     return _frame.leave(problem, theta, spec.bias), info
 
 
-def _info(outcome: _Outcome, separated: jax.Array, tol: jax.Array, cap: jax.Array) -> Info:
+def _info(outcome: _Outcome, tol: jax.Array, cap: jax.Array) -> Info:
     point = outcome.point
     residual = jnp.maximum(point.residual, point.noise)
     # Where the run saw a separation the penalised weights were dropped: no longer what was proved.
@@ -149,8 +145,8 @@ def _info(outcome: _Outcome, separated: jax.Array, tol: jax.Array, cap: jax.Arra
     unproved = jnp.where(outcome.steps < cap, Status.STALLED, Status.MAX_STEPS)
     status = jnp.where(passed, status, unproved)
     status = jnp.where(outcome.quasi & ~passed, Status.QUASI_SEPARABLE, status)
-    status = jnp.where(separated, Status.SEPARABLE, status)
-    objective = jnp.where(separated, 0, point.value)
+    status = jnp.where(outcome.separated, Status.SEPARABLE, status)
+    objective = jnp.where(outcome.separated, 0, point.value)
     return Info(status.astype(jnp.int32), outcome.steps, objective, residual)
 
 
@@ -171,12 +167,15 @@ def _scored(block: _rows.Rows, scores: jax.Array) -> jax.Array:
 
 
 def _per_row(spec: Spec, block: _rows.Rows, scores: jax.Array) -> tuple[jax.Array, ...]:
-    """Weighted slope and curvature of each row's loss, and the row's terms of four sums."""
+    """Weighted slope and curvature of each row's loss, and its terms `(rows, 3)` of three sums.
+
+    The sums are J's loss, the square of the gradient's rounding, and how far scores tilt it.
+    """
     value, slope = jax.vmap(jax.value_and_grad(spec.loss))(scores, block.y)
     curve = block.weight * jax.vmap(jax.hessian(spec.loss))(scores, block.y)
     pull = block.weight * slope
-    terms = jnp.stack([block.weight * value, pull * slope, curve * jnp.abs(scores), curve])
-    return pull, curve, jnp.sum(terms, axis=1)
+    terms = jnp.stack([block.weight * value, pull * slope, curve * jnp.abs(scores)], axis=1)
+    return pull, curve, terms
 
 
 def _worst(spec: Spec, block: _rows.Rows, scores: jax.Array) -> jax.Array:
@@ -203,16 +202,22 @@ def _measure(spec: Spec, problem: Problem, theta: jax.Array, step: jax.Array):
         thetas = jnp.concatenate([theta[None], freed]) * problem.spread[None, :]
         s = dot(z, thetas.T)
         pull, curve, terms = _per_row(spec, block, _scored(block, s[:, 0]))
-        # Gradient and Hessian in one product: a matrix-vector product compiles as slowly.
-        both = jnp.concatenate([z * curve[:, None], pull[:, None]], axis=1)
-        return (terms, dot(both.T, z)), _worst(spec, block, s)
+        # All sums in one product: each reduction of its own is compiled for as long as it.
+        left = jnp.concatenate([z * curve[:, None], pull[:, None], terms, curve[:, None]], axis=1)
+        return dot(left.T, _with_ones(spec, z)), _worst(spec, block, s)
 
-    (terms, product), worst = _rows.fold(sums, problem.rows)
-    square, columns = product[:-1], product[-1]
+    product, worst = _rows.fold(sums, problem.rows)
+    p = theta.size
     # A coordinate out of play has curvature 1 and stands alone.
     diagonal = jnp.where(problem.spread > 0, problem.penalty, 1)
-    hess = square * problem.spread[:, None] * problem.spread[None, :] + jnp.diag(diagonal)
-    return _assemble(problem, theta, terms, columns, worst), hess, -worst[0, 2], worst[1, 2]
+    hess = product[:p, :p] * problem.spread[:, None] * problem.spread[None, :] + jnp.diag(diagonal)
+    point = _assemble(problem, theta, product[p, :p], product[p + 1 :, -1], worst)
+    return point, hess, -worst[0, 2], worst[1, 2]
+
+
+def _with_ones(spec: Spec, z: jax.Array) -> jax.Array:
+    """The columns with one of ones behind, which the bias has already."""
+    return z if spec.bias else jnp.concatenate([z, jnp.ones_like(z[:, :1])], axis=1)
 
 
 def _light(spec: Spec, problem: Problem, theta: jax.Array) -> _Point:
@@ -222,29 +227,29 @@ def _light(spec: Spec, problem: Problem, theta: jax.Array) -> _Point:
         z = _frame.columns(problem, block)
         thetas = jnp.stack([theta, jnp.where(problem.free, theta, 0)]) * problem.spread[None, :]
         s = dot(z, thetas.T)
-        pull, _, terms = _per_row(spec, block, _scored(block, s[:, 0]))
-        return (terms, dot(pull, z)), _worst(spec, block, s)
+        pull, curve, terms = _per_row(spec, block, _scored(block, s[:, 0]))
+        terms = jnp.concatenate([terms, curve[:, None]], axis=1)
+        return (jnp.sum(terms, axis=0), dot(pull, z)), _worst(spec, block, s)
 
     (terms, columns), worst = _rows.fold(sums, problem.rows)
-    return _assemble(problem, theta, terms, columns, worst)
+    return _assemble(problem, theta, columns, terms, worst)
 
 
-def _assemble(problem, theta, terms, columns, worst) -> _Point:
-    d = problem.centre.size
+def _assemble(problem, theta, columns, terms, worst) -> _Point:
     value, square, tilt, curve = terms
     grad = columns * problem.spread + problem.penalty * theta
     eps = jnp.finfo(theta.dtype).eps
-    # The bias of the user's units holds centre . weights, and rounds with its size.
-    size = jnp.sum(jnp.abs(problem.centre * _frame.unscaled(problem) * theta[:d]))
-    size = size + jnp.sum(jnp.abs(theta[d:]))
-    slack = ROUNDING_ULPS * theta.size * eps * (worst[1, 1] + size)
+    size = jnp.abs(theta)[None, :]
+    each = jnp.concatenate([size * problem.sizes, problem.penalty[None, :] * size**2 / 2])
+    moved, largest, penalty = jnp.sum(each, axis=1)
     return _Point(
         theta=theta,
-        value=value + jnp.sum(problem.penalty * theta**2) / 2,
+        value=value + penalty,
         grad=grad,
         residual=_residual(problem, grad),
-        noise=NOISE_ULPS * eps * (jnp.sqrt(square) + tilt + curve * size),
-        margin=-worst[0, 1] - slack,
+        noise=NOISE_ULPS * eps * (jnp.sqrt(square) + tilt + curve * moved),
+        # Twice the rounding of the frame, of a score in it, and of the bias that leaves it.
+        margin=-worst[0, 1] - (theta.size + 4) * eps * largest,
         curve=curve,
         reach=worst[1, 0],
     )
@@ -302,10 +307,14 @@ def _hessian(spec: Spec) -> Callable[[jax.Array, Problem], jax.Array]:
 
 
 class _Run(NamedTuple):
-    """Newton's loop: the best point so far, and the step from it to try next."""
+    """Newton's loop: the best point so far, and the step from it to try next.
+
+    whole: the factor of the Hessian there, damped
+    """
 
     point: _Point
     hess: jax.Array
+    whole: _linalg.Factor
     step: jax.Array
     damping: jax.Array
     trials: jax.Array
@@ -314,11 +323,12 @@ class _Run(NamedTuple):
     quasi: jax.Array
 
 
-def _newton(spec, problem, start, tol, cap, steps) -> _Outcome:
+def _newton(spec, problem, start, origin, tol, cap, steps) -> _Outcome:
     """Damped Newton steps until the optimum is proved, or shown to be at infinity.
 
-    The first trial is the start, taken if it is no worse than 0. After the residual has passed, one
-    more step is tried: the method converges quadratically, so it ends at the floor of the dtype.
+    The first trial is the start, taken if it is no worse than 0, where J is `origin`. After the
+    residual has passed, one more step is tried: the method converges quadratically, so it ends at
+    the floor of the dtype.
     """
     # In the tail a step is the direction to infinity up to the larger of exp(-score) and
     # eps exp(score): at best the root of eps.
@@ -343,7 +353,7 @@ def _newton(spec, problem, start, tol, cap, steps) -> _Outcome:
         accept = jax.lax.optimization_barrier(verdict.accept & ~wild)
         point, hess = _where(accept, (trial, hess), (point, run.hess))
         small = point.residual <= tol
-        following = _iterate.newton_step(hess, point.grad, verdict.damping)
+        following, whole = _iterate.newton_step(hess, point.grad, verdict.damping)
         quasi = _linalg.when(
             _linalg.after(following, small & ~held & (reach > 0) & (drop >= -tail * reach)),
             functools.partial(_recedes, spec),
@@ -353,11 +363,14 @@ def _newton(spec, problem, start, tol, cap, steps) -> _Outcome:
         passed = small & held
         done = verdict.stalled | (passed & run.passed) | quasi | (point.margin > 0)
         done |= point.residual == 0
-        return _Run(point, hess, following, verdict.damping, run.trials + 1, passed, done, quasi)
+        trials = run.trials + 1
+        return _Run(point, hess, whole, following, verdict.damping, trials, passed, done, quasi)
 
+    nothing = jnp.zeros((start.size, start.size), start.dtype)
     run = _Run(
-        point=_unseen_origin(spec, problem),
-        hess=jnp.zeros((start.size, start.size), start.dtype),
+        point=_unseen_origin(problem, origin),
+        hess=nothing,
+        whole=_linalg.Factor(nothing, jnp.zeros_like(start), jnp.zeros_like(origin)),
         step=start,
         damping=jnp.full((), _iterate.LEAST_DAMPING, start.dtype),
         trials=steps,
@@ -375,14 +388,19 @@ def _newton(spec, problem, start, tol, cap, steps) -> _Outcome:
     return _prove(spec, problem, run._replace(trials=jnp.minimum(run.trials, cap + 1)), tol)
 
 
-def _unseen_origin(spec: Spec, problem: Problem) -> _Point:
-    """theta = 0 with its objective, which needs no pass over x, before its gradient is known."""
+def _value_at_origin(spec: Spec, problem: Problem) -> jax.Array:
+    """J where theta is 0, which needs no pass over x."""
     rows = problem.rows
     each = jax.vmap(spec.loss)(_scored(rows, jnp.zeros_like(rows.weight)), rows.y)
-    unknown = jnp.full((), jnp.inf, rows.weight.dtype)
+    return jnp.sum(rows.weight * each)
+
+
+def _unseen_origin(problem: Problem, value: jax.Array) -> _Point:
+    """theta = 0 before anything but its objective is known; infinite: any other is better."""
+    unknown = jnp.full((), jnp.inf, problem.spread.dtype)
     return _Point(
         theta=jnp.zeros_like(problem.spread),
-        value=jnp.sum(rows.weight * each),
+        value=value,
         grad=jnp.zeros_like(problem.spread),
         residual=unknown,
         noise=unknown,
@@ -394,36 +412,68 @@ def _unseen_origin(spec: Spec, problem: Problem) -> _Point:
 
 def _prove(spec: Spec, problem: Problem, run: _Run, tol: jax.Array) -> _Outcome:
     """The certificate at the last point, and, of many optima, the one of least norm."""
-    p, d, point = run.step.size, problem.centre.size, run.point
+    p, point = run.step.size, run.point
     separated = point.margin > 0
-    eps = jnp.finfo(run.hess.dtype).eps
-    unsound = ~(_linalg.factor(run.hess).pivot >= PIVOT_ULPS * p * eps)
-    null = _linalg.when(
-        unsound & ~separated & (point.residual <= tol),
-        _null_space,
-        jnp.zeros((p, d), run.hess.dtype),
-        (problem,),
+    # The loop's own factor will do if neither rounding nor damping can be felt in it.
+    least = PIVOT_ULPS * p * jnp.finfo(run.hess.dtype).eps
+    damped = run.damping * jnp.max(jnp.abs(point.grad), initial=0) * jnp.max(run.whole.scale**2)
+    sound = run.whole.pivot >= least + PIVOT_ULPS * damped
+    proof = _linalg.when(
+        ~sound & ~separated & (point.residual <= tol),
+        functools.partial(_prove_on_range, least=least),
+        _Proof(
+            whole=run.whole,
+            decrement=jnp.sqrt(jnp.maximum(-jnp.sum(point.grad * run.step), 0)),
+            sound=sound,
+            excess=jnp.zeros_like(point.theta),
+            noise=jnp.zeros_like(point.noise),
+            deficient=jnp.bool_(False),
+        ),
+        (problem, point, run.hess),
     )
-    size = jnp.sum(null * null, axis=0)
-    lifted = null * jnp.sqrt(jnp.trace(run.hess) / p / jnp.where(size > 0, size, 1))[None, :]
-    whole = _linalg.factor(run.hess + dot(lifted, lifted.T))
-    decrement = jnp.linalg.norm(_linalg.half_solve(whole, point.grad))
-    leverage = _leverage(problem, _linalg.after(decrement, whole))
-    certified = (decrement * leverage <= CERTIFICATE) & (whole.pivot >= PIVOT_ULPS * p * eps)
-    excess = _linalg.when(
-        _linalg.after(leverage, jnp.any(size > 0)),
-        _least_norm_excess,
-        jnp.zeros_like(point.theta),
-        (problem, point.theta, null),
-    )
-    moved = jnp.linalg.norm(excess[:d] / jnp.where(problem.unit[:d] > 0, problem.unit[:d], 1))
-    point = point._replace(
-        theta=point.theta - excess,
-        # What no row sees beyond rounding changes the scores by rounding.
-        noise=point.noise + ROUNDING_ULPS * d * eps * moved * point.curve,
-    )
-    deficient = jnp.any(size > 0) | jnp.any(problem.idle)
+    leverage = _leverage(problem, _linalg.after(proof.excess, proof.whole))
+    certified = (proof.decrement * leverage <= CERTIFICATE) & proof.sound
+    point = point._replace(theta=point.theta - proof.excess, noise=point.noise + proof.noise)
+    deficient = proof.deficient | jnp.any(problem.idle)
     return _Outcome(point, run.trials - 1, certified, deficient, separated, run.quasi)
+
+
+class _Proof(NamedTuple):
+    """What the certificate needs: a factor of the Hessian on the range of the columns.
+
+    whole, decrement, sound: the factor, sqrt(g' H^-1 g), and whether they are more than rounding
+    excess, noise: the part of theta that no row sees, and what leaving it adds to the noise
+    deficient: whether there are directions that no row sees
+    """
+
+    whole: _linalg.Factor
+    decrement: jax.Array
+    sound: jax.Array
+    excess: jax.Array
+    noise: jax.Array
+    deficient: jax.Array
+
+
+def _prove_on_range(problem: Problem, point: _Point, hess: jax.Array, *, least) -> _Proof:
+    """The proof where the Hessian is nearly singular: curvature is lent to what no row sees."""
+    p, d = point.theta.size, problem.centre.size
+    null = _null_space(problem)
+    size = jnp.sum(null * null, axis=0)
+    lifted = null * jnp.sqrt(jnp.trace(hess) / p / jnp.where(size > 0, size, 1))[None, :]
+    whole = _linalg.factor(hess + dot(lifted, lifted.T))
+    decrement = jnp.linalg.norm(_linalg.half_solve(whole, point.grad))
+    excess = _least_norm_excess(problem, point.theta, _linalg.after(decrement, null))
+    moved = jnp.linalg.norm(excess[:d] / jnp.where(problem.unit[:d] > 0, problem.unit[:d], 1))
+    eps = jnp.finfo(hess.dtype).eps
+    return _Proof(
+        whole=whole,
+        decrement=decrement,
+        sound=whole.pivot >= least,
+        excess=excess,
+        # What no row sees beyond rounding changes the scores by rounding.
+        noise=ROUNDING_ULPS * d * eps * moved * point.curve,
+        deficient=jnp.any(size > 0),
+    )
 
 
 def _recedes(spec, problem, point, step, tail) -> jax.Array:
@@ -437,37 +487,42 @@ def _recedes(spec, problem, point, step, tail) -> jax.Array:
     step = jnp.where(problem.free, step, 0)
     eps = jnp.finfo(step.dtype).eps
 
-    def on_plane(block):
+    def along(block, *directions):
+        """Scores along directions and the sums of their terms' sizes, and the columns."""
         z = jnp.where(problem.free[None, :], _frame.columns(problem, block), 0)
         z = z * problem.spread[None, :]
-        slack = tail * dot(jnp.abs(z), jnp.abs(step))
-        near = (block.weight > 0) & (jnp.abs(dot(z, step)) <= slack)
+        terms = z[None, :, :] * jnp.stack(directions)[:, None, :]
+        return z, jnp.sum(jnp.concatenate([terms, jnp.abs(terms)]), axis=2)
+
+    def on_plane(block):
+        z, (score, size) = along(block, step)
+        near = (block.weight > 0) & (jnp.abs(score) <= tail * size)
         scores = dot(_frame.columns(problem, block), point.theta * problem.spread)
         pull = jnp.where(near, _per_row(spec, block, _scored(block, scores))[0], 0)
         square = jnp.where(near, jnp.sum(z * z, axis=1), 1)
         unit = jnp.where(near[:, None], z, 0) / jnp.sqrt(jnp.where(square > 0, square, 1))[:, None]
-        force = jnp.stack([dot(pull, z), dot(jnp.abs(pull), jnp.abs(z))])
-        return (dot(unit.T, unit), force, jnp.sum(near.astype(unit.dtype))), ()
+        pulls = pull[:, None] * z
+        sums = jnp.sum(jnp.stack([pulls, jnp.abs(pulls)]), axis=1)
+        return (dot(unit.T, unit), sums), jnp.max(near.astype(z.dtype))
 
-    (square, (force, size), count), _ = _rows.fold(on_plane, problem.rows)
-    values, vectors = _linalg.eigh(
-        square + jnp.diag(jnp.where(problem.free, 0, 1).astype(step.dtype))
-    )
+    (square, (force, size)), some = _rows.fold(on_plane, problem.rows)
+    held = jnp.where(problem.free, 0, 1).astype(step.dtype)
+    values, vectors = _linalg.eigh(square + jnp.diag(held))
     null = jnp.where(values <= ROUNDING_ULPS * step.size * eps * jnp.max(values, initial=0), 1, 0)
     cleaned = dot(vectors, null * dot(vectors.T, step))
 
     def opposition(block):
-        z = _frame.columns(problem, block) * problem.spread[None, :]
-        slack = tail * dot(jnp.abs(z), jnp.abs(jnp.where(problem.free, step, 0)))
-        far = jnp.abs(dot(z, step)) > slack
-        along = spec.margins(dot(z, cleaned), block.y)
-        rounding = ROUNDING_ULPS * step.size * eps * dot(jnp.abs(z), jnp.abs(cleaned))
-        worst = jnp.where(far, slack / 2 - along, jnp.abs(along) - rounding)
+        _, (score, cleaned_score, size, cleaned_size) = along(block, step, cleaned)
+        slack = tail * size
+        agreed = spec.margins(cleaned_score, block.y)
+        rounding = ROUNDING_ULPS * step.size * eps * cleaned_size
+        far = jnp.abs(score) > slack
+        worst = jnp.where(far, slack / 2 - agreed, jnp.abs(agreed) - rounding)
         return (), jnp.max(jnp.where(block.weight > 0, worst, -jnp.inf))
 
     _, worst = _rows.fold(opposition, problem.rows)
     balanced = jnp.max(jnp.abs(force), initial=0) <= BALANCE * jnp.max(size, initial=0)
-    return (worst <= 0) & balanced & (count > 0)
+    return (worst <= 0) & balanced & (some > 0)
 
 
 def _where(condition: jax.Array, this: Any, that: Any) -> Any:
@@ -571,11 +626,11 @@ def _finish(spec, problem, start, tol, cap) -> _Outcome:
         return outcome
     # Far out in the tail of separable data rounding hides the direction that Newton's method shows
     # on the way there; hence twice: from the solver's point, and if that proves nothing, from afar.
-    starts = jnp.stack([theta, start])
+    starts, origin = jnp.stack([theta, start]), _value_at_origin(spec, problem)
 
     def attempt(carry):
         outcome, i = carry
-        return _newton(spec, problem, starts[i], tol, cap, outcome.steps), i + 1
+        return _newton(spec, problem, starts[i], origin, tol, cap, outcome.steps), i + 1
 
     def more(carry):
         outcome, i = carry
@@ -596,19 +651,3 @@ def _first_curvature(spec: Spec, problem: Problem, theta: jax.Array) -> jax.Arra
     bare = problem._replace(rows=problem.rows._replace(offset=None))
     hess = _hessian(spec)(jnp.zeros_like(theta), bare)
     return hess + jnp.diag(jnp.sqrt(eps) * jnp.diagonal(hess) + jnp.finfo(theta.dtype).tiny)
-
-
-def _separates(spec: Spec, problem: Problem, params: Hyperplane) -> jax.Array:
-    """Whether the returned params, in the user's units, separate beyond rounding."""
-    d = params.weights.size
-    eps = jnp.finfo(params.weights.dtype).eps
-    weights = jnp.where(problem.free[:d], params.weights, 0)
-
-    def worst(block):
-        scores = dot(block.x, weights) + params.bias
-        size = dot(jnp.abs(block.x), jnp.abs(weights)) + jnp.abs(params.bias)
-        margins = spec.margins(scores, block.y) - 4 * (d + 2) * eps * size
-        return (), jnp.max(jnp.where(block.weight > 0, -margins, -jnp.inf))
-
-    _, largest = _rows.fold(worst, problem.rows)
-    return largest < 0

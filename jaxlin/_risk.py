@@ -34,7 +34,7 @@ CERTIFICATE = 0.1
 # The pulls of rows on a separating plane cancel to this part of their size.
 BALANCE = 0.01
 # Scores of this size are certain of their class; a start of such scores is poor unless optimal.
-FAR = 50.0
+FAR = 10.0
 # Up to this many coordinates the default is Newton's method, and L-BFGS beyond.
 NEWTON_LIMIT = 256
 # Up to this many, an optimum found without a Hessian is finished and proved with one.
@@ -82,10 +82,14 @@ class _Point(NamedTuple):
 
 
 class _Outcome(NamedTuple):
-    """What a run came to, and what was proved about it."""
+    """What a run came to, and what was proved about it.
+
+    steps, trials: points that were taken, and all that were tried, which the cap is on
+    """
 
     point: _Point
     steps: jax.Array
+    trials: jax.Array
     certified: jax.Array
     deficient: jax.Array
     separated: jax.Array
@@ -142,7 +146,7 @@ def _info(outcome: _Outcome, tol: jax.Array, cap: jax.Array) -> Info:
     # Where the run saw a separation the penalised weights were dropped: no longer what was proved.
     passed = (residual <= tol) & outcome.certified & ~outcome.separated
     status = jnp.where(outcome.deficient, Status.RANK_DEFICIENT, Status.CONVERGED)
-    unproved = jnp.where(outcome.steps < cap, Status.STALLED, Status.MAX_STEPS)
+    unproved = jnp.where(outcome.trials < cap, Status.STALLED, Status.MAX_STEPS)
     status = jnp.where(passed, status, unproved)
     status = jnp.where(outcome.quasi & ~passed, Status.QUASI_SEPARABLE, status)
     status = jnp.where(outcome.separated, Status.SEPARABLE, status)
@@ -317,18 +321,19 @@ class _Run(NamedTuple):
     whole: _linalg.Factor
     step: jax.Array
     damping: jax.Array
+    steps: jax.Array
     trials: jax.Array
     passed: jax.Array
     done: jax.Array
     quasi: jax.Array
 
 
-def _newton(spec, problem, start, origin, tol, cap, steps) -> _Outcome:
+def _newton(spec, problem, start, origin, tol, cap, before) -> _Outcome:
     """Damped Newton steps until the optimum is proved, or shown to be at infinity.
 
     The first trial is the start, taken if it is no worse than 0, where J is `origin`. After the
     residual has passed, one more step is tried: the method converges quadratically, so it ends at
-    the floor of the dtype.
+    the floor of the dtype. `before` are steps that led to the start, and count.
     """
     # In the tail a step is the direction to infinity up to the larger of exp(-score) and
     # eps exp(score): at best the root of eps.
@@ -348,7 +353,7 @@ def _newton(spec, problem, start, origin, tol, cap, steps) -> _Outcome:
         )
         held = _linalg.form(hess, step) >= _iterate.CURVATURE_HELD * curvature
         # Far out the loss is a polyhedron, on which Newton's method zigzags: not a place to start.
-        wild = (trial.reach > FAR) & (trial.residual > jnp.sqrt(tol)) & (run.trials == steps)
+        wild = (trial.reach > FAR) & (trial.residual > jnp.sqrt(tol)) & (run.trials == before)
         # The barrier keeps the compiler from computing the verdict anew for every field.
         accept = jax.lax.optimization_barrier(verdict.accept & ~wild)
         point, hess = _where(accept, (trial, hess), (point, run.hess))
@@ -363,8 +368,19 @@ def _newton(spec, problem, start, origin, tol, cap, steps) -> _Outcome:
         passed = small & held
         done = verdict.stalled | (passed & run.passed) | quasi | (point.margin > 0)
         done |= point.residual == 0
-        trials = run.trials + 1
-        return _Run(point, hess, whole, following, verdict.damping, trials, passed, done, quasi)
+        return _Run(
+            point=point,
+            hess=hess,
+            whole=whole,
+            step=following,
+            damping=verdict.damping,
+            # The start itself is no step.
+            steps=run.steps + (accept & (run.trials > before)).astype(jnp.int32),
+            trials=run.trials + 1,
+            passed=passed,
+            done=done,
+            quasi=quasi,
+        )
 
     nothing = jnp.zeros((start.size, start.size), start.dtype)
     run = _Run(
@@ -373,7 +389,8 @@ def _newton(spec, problem, start, origin, tol, cap, steps) -> _Outcome:
         whole=_linalg.Factor(nothing, jnp.zeros_like(start), jnp.zeros_like(origin)),
         step=start,
         damping=jnp.full((), _iterate.LEAST_DAMPING, start.dtype),
-        trials=steps,
+        steps=before,
+        trials=before,
         passed=never,
         done=never,
         quasi=never,
@@ -435,7 +452,15 @@ def _prove(spec: Spec, problem: Problem, run: _Run, tol: jax.Array) -> _Outcome:
     certified = (proof.decrement * leverage <= CERTIFICATE) & proof.sound
     point = point._replace(theta=point.theta - proof.excess, noise=point.noise + proof.noise)
     deficient = proof.deficient | jnp.any(problem.idle)
-    return _Outcome(point, run.trials - 1, certified, deficient, separated, run.quasi)
+    return _Outcome(
+        point=point,
+        steps=run.steps,
+        trials=run.trials - 1,
+        certified=certified,
+        deficient=deficient,
+        separated=separated,
+        quasi=run.quasi,
+    )
 
 
 class _Proof(NamedTuple):
@@ -621,7 +646,7 @@ def _finish(spec, problem, start, tol, cap) -> _Outcome:
     never = jnp.bool_(False)
     # A penalty on every weight leaves only the bias free, which two classes hold.
     coercive = ~jnp.any(problem.free[: problem.centre.size]) & ~jnp.any(problem.idle)
-    outcome = _Outcome(point, steps, coercive, never, point.margin > 0, never)
+    outcome = _Outcome(point, steps, steps, coercive, never, point.margin > 0, never)
     if not dense:
         return outcome
     # Far out in the tail of separable data rounding hides the direction that Newton's method shows
@@ -630,11 +655,11 @@ def _finish(spec, problem, start, tol, cap) -> _Outcome:
 
     def attempt(carry):
         outcome, i = carry
-        return _newton(spec, problem, starts[i], origin, tol, cap, outcome.steps), i + 1
+        return _newton(spec, problem, starts[i], origin, tol, cap, outcome.trials), i + 1
 
     def more(carry):
         outcome, i = carry
-        return _open(outcome, tol) & (outcome.steps < cap) & (i < 2)
+        return _open(outcome, tol) & (outcome.trials < cap) & (i < 2)
 
     return jax.lax.while_loop(more, attempt, (outcome, jnp.int32(0)))[0]
 

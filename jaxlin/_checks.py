@@ -51,6 +51,19 @@ def table(
     )
 
 
+def targets(x: Any, t: Any, *, sample_weight: Any = None, feature_mask: Any = None) -> Table:
+    """As `table`, but with a real number per row in place of a class."""
+    x = matrix(x)
+    n, d = x.shape
+    dtype = working_dtype(x)
+    return Table(
+        x=x,
+        y=shaped(t, (n,), dtype, "t"),
+        sample_weight=optional(sample_weight, (n,), dtype, "sample_weight"),
+        feature_mask=_feature_mask(feature_mask, d),
+    )
+
+
 def matrix(x: Any, name: str = "x") -> jax.Array:
     """`x` as a float array `(n, d)`; integers and booleans take the default float dtype."""
     x = real(x, name)
@@ -247,6 +260,7 @@ def raise_if_invalid(
     num_classes: int | None = 2,
     nonnegative: dict[str, Any] | None = None,
     finite: dict[str, Any] | None = None,
+    fractions: dict[str, Any] | None = None,
 ) -> None:
     """Raise a ValueError that says what is wrong, if the status is concrete and INVALID_DATA.
 
@@ -256,6 +270,7 @@ def raise_if_invalid(
       num_classes: the classes that integer labels may name; None for regression targets.
       nonnegative: named values that must be finite and not negative, or None.
       finite: named values that must be finite; those of `(n,)` where there is weight.
+      fractions: named values that must lie in [0, 1].
     """
     status = info.status
     if isinstance(status, jax.core.Tracer) or not status.is_fully_addressable:
@@ -263,7 +278,7 @@ def raise_if_invalid(
     if not np.any(np.asarray(status) == Status.INVALID_DATA):
         return
     problems = _row_problems(data, num_classes)
-    problems += _value_problems(data, nonnegative or {}, finite or {})
+    problems += _value_problems(data, nonnegative or {}, finite or {}, fractions or {})
     raise ValueError("; ".join(problems) or "the data are not valid")
 
 
@@ -314,8 +329,12 @@ def _row_problems(data: Table, num_classes: int | None) -> list[str]:
     return [problem for problem in problems if problem]
 
 
-def _value_problems(data: Table, nonnegative: dict, finite: dict) -> list[str]:
+def _value_problems(data: Table, nonnegative: dict, finite: dict, fractions: dict) -> list[str]:
     problems = []
+    for name, value in fractions.items():
+        if value is not None:
+            given = _as_seen(value, data)
+            problems.append(_offences(name, given, ~((given >= 0) & (given <= 1)), "not in [0, 1]"))
     for name, value in nonnegative.items():
         if value is not None:
             given = _as_seen(value, data)

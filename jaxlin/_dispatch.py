@@ -9,10 +9,16 @@ from typing import Any
 
 import jax
 
-from jaxlin import linear
-from jaxlin.types import Hyperplane, Linear
+from jaxlin import gaussian, linear, quadratic
+from jaxlin.types import Gaussian, Hyperplane, Linear, Quadratic, TiedGaussian
 
-_MODELS: dict[type, ModuleType] = {Hyperplane: linear, Linear: linear}
+_MODELS: dict[type, ModuleType] = {
+    Hyperplane: linear,
+    Linear: linear,
+    Quadratic: quadratic,
+    Gaussian: gaussian,
+    TiedGaussian: gaussian,
+}
 
 
 def scores(params: Any, x: Any) -> jax.Array:

@@ -38,3 +38,15 @@ def root(
     return jax.lax.custom_root(
         gradient, jax.lax.stop_gradient(point), lambda _, found: found, tangent_solve
     )
+
+
+def guard(value: jax.Array, proper: jax.Array) -> jax.Array:
+    """`value` where `proper`, else NaN, and so are its derivatives where they are used.
+
+    Where they were masked before use they are 0, and a value of exactly 0 stays 0.
+    """
+
+    def solve(_, b):
+        return jnp.where(proper | (b == 0), b, jnp.nan)
+
+    return jax.lax.custom_linear_solve(lambda v: v, value, solve, symmetric=True)

@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 
 HIGHEST = jax.lax.Precision.HIGHEST
+# A squared pivot, or an eigenvalue, below this many units of p * eps is rounding.
+RANK_ULPS = 4
 
 
 def dot(a: jax.Array, b: jax.Array) -> jax.Array:
@@ -85,6 +87,82 @@ def least_solve(a: jax.Array, b: jax.Array) -> jax.Array:
     small = values <= p * jnp.finfo(a.dtype).eps * jnp.max(values, initial=0)
     inverse = jnp.where(small, 0, 1 / jnp.where(small, 1, values))
     return scale * dot(vectors, inverse * dot(vectors.T, scale * b))
+
+
+class Inverse(NamedTuple):
+    """The pseudo-inverse of a positive semidefinite matrix A.
+
+    matrix: `(p, p)`
+    log_determinant: `()`, of A on its range
+    deficient: `()` bool, whether that is not everything
+    """
+
+    matrix: jax.Array
+    log_determinant: jax.Array
+    deficient: jax.Array
+
+
+def pseudo_inverse(a: jax.Array, mask: jax.Array | None = None) -> Inverse:
+    """Moore and Penrose's inverse of a symmetric `(p, p)` matrix, whatever the units of its axes.
+
+    The null space is told where the diagonal is 1, beyond p units of rounding, and made orthonormal
+    in the given units; A with curvature lent to it has a Cholesky factor. Derivatives are those
+    of the inverse on the range. `mask (p,)`: axes that are not there; their rows are 0.
+    """
+    p = a.shape[0]
+    eye = jnp.eye(p, dtype=a.dtype)
+    a = (a + a.T) / 2
+    if mask is not None:
+        a = jnp.where(mask[:, None] & mask[None, :], a, eye)
+    still = jax.lax.stop_gradient(a)
+    ulps = RANK_ULPS * p * float(jnp.finfo(a.dtype).eps)
+    first = factor(still)
+    null = when(~(first.pivot >= ulps), lambda a: _null_basis(a, ulps), jnp.zeros_like(a), (still,))
+    lent = jnp.trace(still) / p
+    lent = jnp.where(lent > 0, lent, 1)
+    lost = dot(null, null.T)
+    # Projected, which changes rounding only, so that derivatives too stay on the range.
+    onto = eye - after(null, lost)
+    inverse, log_determinant = _inverse(dot(onto, dot(a, onto)) + lent * lost)
+    rank_lost = jnp.trace(lost)
+    matrix = inverse - lost / lent
+    if mask is not None:
+        matrix = jnp.where(mask[:, None] & mask[None, :], matrix, 0)
+    return Inverse(matrix, log_determinant - rank_lost * jnp.log(lent), rank_lost > 0.5)
+
+
+@jax.custom_jvp
+def _inverse(a: jax.Array) -> tuple[jax.Array, jax.Array]:
+    whole = factor(a)
+    half = half_solve(whole, jnp.eye(a.shape[0], dtype=a.dtype))
+    log_pivots = jnp.sum(jnp.log(jnp.diagonal(whole.lower)) - jnp.log(whole.scale))
+    return dot(half.T, half), 2 * log_pivots
+
+
+@_inverse.defjvp
+def _(primals, tangents):
+    inverse, log_determinant = _inverse(*primals)
+    moved = dot(inverse, tangents[0])
+    return (inverse, log_determinant), (-dot(moved, inverse), jnp.trace(moved))
+
+
+def refined(inverse: jax.Array, a: jax.Array, b: jax.Array) -> jax.Array:
+    """A^-1 b for each row of b `(m, p)`, the rounding of the inverse taken back once."""
+    v = dot(b, inverse)
+    return v + jax.lax.stop_gradient(dot(b - dot(v, a), inverse))
+
+
+def _null_basis(a: jax.Array, ulps: float) -> jax.Array:
+    """Orthonormal columns `(p, p)` that span the null space, the others 0."""
+    diagonal = jnp.diagonal(a)
+    scale = jax.lax.rsqrt(jnp.where(diagonal > 0, diagonal, 1))
+    values, vectors = eigh(a * scale[:, None] * scale[None, :])
+    small = values <= ulps * jnp.max(values, initial=0)
+    null = jnp.where(small[None, :], scale[:, None] * vectors, 0)
+    size = jnp.linalg.norm(null, axis=0)
+    null = null / jnp.where(size > 0, size, 1)[None, :]
+    gram = dot(null.T, null) + jnp.diag(jnp.where(small, 0, 1).astype(a.dtype))
+    return half_solve(factor(after(values, gram)), null.T).T
 
 
 def when(

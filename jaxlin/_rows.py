@@ -99,14 +99,38 @@ def fold(f: Callable[[Rows], tuple[Any, Any]], rows: Rows) -> tuple[Any, Any]:
     Returns:
       `(sums, maxima)` over all rows.
     """
+
+    def combine(a, b):
+        return jax.tree.map(jnp.add, a[0], b[0]), jax.tree.map(jnp.maximum, a[1], b[1])
+
+    return merge(f, combine, rows, neutral=(0.0, -jnp.inf))
+
+
+def merge(
+    f: Callable[[Rows], tuple[Any, Any]],
+    combine: Callable[[Any, Any], Any],
+    rows: Rows,
+    neutral: tuple[float, float] = (0.0, 0.0),
+) -> Any:
+    """`f` of each block of rows, put together.
+
+    Args:
+      f: maps a block, as in `fold`, to a pair of pytrees.
+      combine: puts two such pairs together; associative.
+      rows: the whole.
+      neutral: what fills the pair that `combine` leaves any other as it is with.
+
+    Returns:
+      The pair of all rows.
+    """
     n, d = rows.x.shape
     size = max(MIN_BLOCK_ROWS, BLOCK_ENTRIES // max(d, 1))
     if n < 2 * size:
         return f(_clean(rows))
-    zeros, lows = jax.eval_shape(lambda r: f(_clean(r)), _take(rows, 0, size))
-    init = (
-        jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), zeros),
-        jax.tree.map(lambda a: jnp.full(a.shape, -jnp.inf, a.dtype), lows),
+    shapes = jax.eval_shape(lambda r: f(_clean(r)), _take(rows, 0, size))
+    init = tuple(
+        jax.tree.map(lambda a, fill=fill: jnp.full(a.shape, fill, a.dtype), part)
+        for part, fill in zip(shapes, neutral, strict=True)
     )
 
     def step(carry, i):
@@ -115,11 +139,7 @@ def fold(f: Callable[[Rows], tuple[Any, Any]], rows: Rows) -> tuple[Any, Any]:
         block = _take(rows, start, size)
         unseen = start + jnp.arange(size) >= i * size
         block = block._replace(weight=jnp.where(unseen, block.weight, 0))
-        sums, maxima = f(_clean(block))
-        return (
-            jax.tree.map(jnp.add, carry[0], sums),
-            jax.tree.map(jnp.maximum, carry[1], maxima),
-        ), None
+        return combine(carry, f(_clean(block))), None
 
     return jax.lax.scan(step, init, jnp.arange(-(-n // size)))[0]
 

@@ -23,17 +23,24 @@ from jaxlin import (
     _checks,
     datasets,
     features,
+    fisher,
+    gaussian,
+    lda,
+    least_squares,
     linear,
     logistic,
     losses,
     metrics,
+    moments,
     multiclass,
     perceptron,
+    qda,
+    quadratic,
     resample,
     solvers,
     updates,
 )
-from jaxlin.types import Hyperplane, Info, Linear, Status
+from jaxlin.types import Gaussian, Hyperplane, Info, Linear, Quadratic, Status, TiedGaussian
 
 N, D, K = 24, 3, 3
 
@@ -318,6 +325,92 @@ CASES: dict[str, list[Case]] = {
         )
     ],
 }
+
+
+def covariance(*lead: int) -> Callable[[np.random.Generator], np.ndarray]:
+    def draw(rng: np.random.Generator) -> np.ndarray:
+        root = rng.normal(size=(*lead, D, 2 * D))
+        return root @ np.swapaxes(root, -1, -2)
+
+    return draw
+
+
+def gaussians(rng: np.random.Generator) -> Gaussian:
+    return Gaussian(rng.normal(size=(K, D)), covariance(K)(rng), np.full(K, 1 / K))
+
+
+def tied_gaussians(rng: np.random.Generator) -> TiedGaussian:
+    return TiedGaussian(rng.normal(size=(K, D)), covariance()(rng), np.full(K, 1 / K))
+
+
+def quadratics(rng: np.random.Generator) -> Quadratic:
+    return Quadratic(-covariance(K)(rng), rng.normal(size=(K, D)), rng.normal(size=K))
+
+
+def some_moments(of: Callable, targets: Callable) -> Callable[[np.random.Generator], Any]:
+    return lambda rng: jax.tree.map(np.asarray, of(rng.normal(size=(N, D)), targets(rng)))
+
+
+TIED = some_moments(functools.partial(moments.tied, num_classes=K), classes(K, N))
+PER_CLASS = some_moments(functools.partial(moments.per_class, num_classes=K), classes(K, N))
+REGRESSION = some_moments(moments.regression, normal(N))
+CASES |= {
+    "moments.merge": [case(moments.merge, TIED, TIED), case(moments.merge, PER_CLASS, PER_CLASS)],
+    "moments.subtract": [case(moments.subtract, TIED, TIED)],
+    "moments.regression": [case(moments.regression, normal(N, D), normal(N))],
+    "lda.fit_from_moments": [case(lda.fit_from_moments, TIED)],
+    "qda.fit_from_moments": [case(qda.fit_from_moments, PER_CLASS)],
+    "gaussian.fit_from_moments": [case(gaussian.fit_from_moments, PER_CLASS)],
+    "gaussian.fit_tied_from_moments": [case(gaussian.fit_tied_from_moments, TIED)],
+    "least_squares.fit_from_moments": [case(least_squares.fit_from_moments, TIED)],
+    "least_squares.regress": [case(least_squares.regress, normal(N, D), normal(N))],
+    "least_squares.regress_from_moments": [case(least_squares.regress_from_moments, REGRESSION)],
+    "least_squares.round_predict": [
+        case(least_squares.round_predict, plane, normal(N, D), num_classes=K)
+    ],
+    "least_squares.sum_of_squares": [
+        case(least_squares.sum_of_squares, plane, normal(N, D), normal(N)),
+        case(least_squares.sum_of_squares, planes, normal(N, D), classes(K, N)),
+    ],
+    "fisher.criterion": [case(fisher.criterion, normal(D), normal(N, D), classes(2, N))],
+    "fisher.directions": [case(fisher.directions, normal(N, D), classes(K, N), num_classes=K)],
+    "fisher.rayleigh_quotient": [
+        case(fisher.rayleigh_quotient, normal(D, 2), normal(N, D), classes(K, N), num_classes=K)
+    ],
+    "gaussian.sample": [
+        case(
+            lambda key, params: gaussian.sample(key, params, 5),
+            a_key,
+            params,
+        )
+        for params in (gaussians, tied_gaussians)
+    ],
+    "gaussian.to_linear": [case(gaussian.to_linear, tied_gaussians)],
+    "gaussian.to_quadratic": [
+        case(gaussian.to_quadratic, gaussians),
+        case(gaussian.to_quadratic, tied_gaussians),
+    ],
+}
+for _name in ("tied", "per_class", "from_data"):
+    CASES[f"moments.{_name}"] = [
+        case(getattr(moments, _name), normal(N, D), classes(K, N), num_classes=K)
+    ]
+
+
+def _threshold(f: Callable) -> Case:
+    return case(lambda p, y, w: f(p, y, sample_weight=w), normal(N), classes(2, N), some_weights)
+
+
+for _name in ("midpoint", "equal_variance", "least_error"):
+    CASES[f"fisher.{_name}"] = [_threshold(getattr(fisher, _name))]
+JOINT = ("log_joint", "scores", "log_density", "predict", "probabilities", "log_probabilities")
+for _name in JOINT:
+    CASES[f"gaussian.{_name}"] = [
+        case(getattr(gaussian, _name), params, normal(N, D))
+        for params in (gaussians, tied_gaussians)
+    ]
+for _name in ("scores", "predict", "probabilities", "log_probabilities"):
+    CASES[f"quadratic.{_name}"] = [case(getattr(quadratic, _name), quadratics, normal(N, D))]
 for _name in ("softmax", "multiclass_perceptron", "multiclass_hinge"):
     CASES[f"losses.{_name}"] = [case(getattr(losses, _name), MANY["scores"], MANY["y"])]
 for _name in ("squared", "zero_one"):
@@ -331,6 +424,32 @@ for _name in ("scores", "predict", "probabilities", "log_probabilities"):
             case(FUNCTIONS[f"{_module}.{_name}"], params, normal(N, D))
             for params in (plane, planes)
         ]
+
+
+# The keywords that every fit has, and how many trailing axes of a field run over features.
+SHARED = {"num_classes", "sample_weight", "feature_mask"}
+FEATURE_AXES = {"weights": 1, "means": 1, "quadratic": 2, "covariances": 2, "covariance": 2}
+
+
+def take_features(params: Any, keep: Any) -> Any:
+    """Params of a fit to some of the features."""
+
+    def one(field: str, leaf: Any) -> Any:
+        for axis in range(FEATURE_AXES.get(field, 0)):
+            leaf = np.take(np.asarray(leaf), keep, axis=-1 - axis)
+        return leaf
+
+    return type(params)(*(one(f, a) for f, a in zip(params._fields, params, strict=True)))
+
+
+def of_feature(params: Any, j: int) -> list[np.ndarray]:
+    """What params hold of feature j."""
+    fields = zip(params._fields, params, strict=True)
+    return [
+        np.take(np.asarray(leaf), j, axis=-1 - axis)
+        for field, leaf in fields
+        for axis in range(FEATURE_AXES.get(field, 0))
+    ]
 
 
 def is_fit(name: str) -> bool:

@@ -17,7 +17,7 @@ from tests import public
 from tests.public import FITS, FUNCTIONS, MODULES
 
 # What may come before `params` or `x`: a key, and functions to be called with them.
-LEADING = {"key", "loss", "rule", "fit", "metric", "solver", "scaler"}
+LEADING = {"key", "loss", "rule", "fit", "metric", "solver", "scaler", "direction", "axes"}
 
 
 @pytest.fixture(params=FUNCTIONS)

@@ -129,8 +129,8 @@ def test_a_masked_column_has_no_influence_whatever_it_holds(name, hole):
     clean = FITS[name](x, y, weight, mask)
     x[:, 1] = hole
     assert_identical(FITS[name](x, y, weight, mask), clean)
-    assert not np.any(clean[0].weights[..., 1])
-    assert np.all(np.isfinite(clean[0].weights))
+    assert all(np.all(np.isfinite(leaf)) for leaf in clean[0])
+    assert not any(np.any(leaf) for leaf in public.of_feature(clean[0], 1))
 
 
 def test_a_masked_column_is_a_column_dropped(whole):
@@ -139,7 +139,7 @@ def test_a_masked_column_is_a_column_dropped(whole):
     narrow = FITS[whole](x[:, keep], y, weight, mask[keep])
     mask[1], x[:, 1] = False, np.nan
     params, info = FITS[whole](x, y, weight, mask)
-    close_fits((params._replace(weights=params.weights[..., keep]), info), narrow)
+    close_fits((public.take_features(params, keep), info), narrow)
 
 
 # --- dtypes --------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ def test_half_precision_is_its_widening(whole):
     np.testing.assert_array_equal(half.astype(float), x)
     params, info = FITS[whole](half, y, weight, mask)
     wide, wide_info = FITS[whole](x, y, weight, mask)
-    assert params.weights.dtype == info.residual.dtype == np.float32
+    assert {leaf.dtype for leaf in (*params, info.residual)} == {np.dtype(np.float32)}
     assert_identical(info.status, wide_info.status)
     assert_close(jax.tree.map(lambda a: a.astype(np.float64), params), wide, 1e-4)
 
@@ -161,9 +161,7 @@ def test_labels_of_another_integer_dtype_agree(whole):
     """As bytes, in which 2 y - 1 wraps; `test_checks` has the rest."""
     x, y, weight, mask = FITS[whole].draw(0)
     assert y.dtype == np.int64
-    assert_identical(
-        FITS[whole](x, y.astype(np.uint8), weight, mask), FITS[whole](x, y, weight, mask)
-    )
+    close_fits(FITS[whole](x, y.astype(np.uint8), weight, mask), FITS[whole](x, y, weight, mask))
 
 
 # --- lanes that fail -----------------------------------------------------------------------------

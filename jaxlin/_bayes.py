@@ -1,0 +1,183 @@
+"""What the Gaussian classifiers share: priors, covariances, and a verdict, from class statistics.
+
+Shapes: `k` classes, `d` features.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxlin import _checks, _implicit, _linalg, _rows, _scatter
+from jaxlin._scatter import Scatter
+from jaxlin.types import Info, Status
+
+TIED_DIVISORS = ("n", "n-k")
+CLASS_DIVISORS = ("n", "n_k-1")
+
+
+class Options(NamedTuple):
+    """Traced numbers of a fit, or None: `priors (k,)`, `shrinkage ()`, `pooling ()`."""
+
+    priors: jax.Array | None = None
+    shrinkage: jax.Array | None = None
+    pooling: jax.Array | None = None
+
+
+def options(dtype: Any, k: int, *, priors=None, shrinkage=0.0, pooling=0.0) -> Options:
+    """Checked shapes; values are judged by `valid_options`."""
+
+    def fraction(value, name):
+        if jnp.ndim(value) != 0:
+            raise ValueError(f"{name}: expected one number in [0, 1], got {jnp.shape(value)}")
+        return _checks.scalar(value, dtype, name)
+
+    return Options(
+        priors=_checks.optional(priors, (k,), dtype, "priors"),
+        shrinkage=fraction(shrinkage, "shrinkage"),
+        pooling=fraction(pooling, "pooling"),
+    )
+
+
+def shrinkage_of(shrinkage: Any, x: Any, y: Any, sample_weight: Any, feature_mask: Any) -> Any:
+    """The number itself, or what the function says of these data."""
+    if not callable(shrinkage):
+        return shrinkage
+    mask = {} if feature_mask is None else {"feature_mask": feature_mask}
+    return shrinkage(x, y, sample_weight=sample_weight, **mask)
+
+
+def check_divisor(divisor: Any, allowed: tuple[str, ...]) -> str:
+    if divisor not in allowed:
+        raise ValueError(f"divisor: expected one of {allowed}, got {divisor!r}")
+    return divisor
+
+
+def of_data(data: _checks.Table, k: int, *, per_class: bool) -> tuple[Scatter, jax.Array]:
+    """Class statistics in the user's weights, and whether the data are valid."""
+    rows, total, valid = _rows.prepare(data, num_classes=k)
+    s = _scatter.of_rows(rows, k, per_class=per_class)
+    total = jnp.where(valid, total, 0)
+    return s._replace(weight=s.weight * total, scatter=s.scatter * total), valid
+
+
+def valid_moments(s: Scatter) -> jax.Array:
+    """Whether the moments came of valid data: otherwise they are NaN."""
+    return jnp.all(jnp.isfinite(s.scatter)) & jnp.all(jnp.isfinite(s.weight))
+
+
+def no_degrees(s: Scatter, divisor: str) -> jax.Array:
+    """Whether the divisor of the tied scatter is not positive."""
+    number = jnp.sum(s.count > 0).astype(s.weight.dtype)
+    return jnp.sum(s.weight) <= (number if divisor == "n-k" else 0)
+
+
+def valid_options(given: Options, s: Scatter) -> jax.Array:
+    """Fractions in [0, 1]; priors nonnegative, with one above 0 among the classes present."""
+    valid = jnp.bool_(True)
+    for fraction in (given.shrinkage, given.pooling):
+        if fraction is not None:
+            valid &= (fraction >= 0) & (fraction <= 1)
+    if given.priors is not None:
+        priors = given.priors
+        valid &= jnp.all((priors >= 0) & jnp.isfinite(priors))
+        # A lane without data is judged by its data.
+        valid &= jnp.any((priors > 0) & (s.count > 0)) | ~jnp.any(s.count > 0)
+    return valid
+
+
+def number_of_features(s: Scatter, mask: Any) -> jax.Array:
+    """d, masked columns not counted, in the working dtype."""
+    d = s.centre.shape[0] if mask is None else jnp.sum(mask)
+    return jnp.asarray(d, s.weight.dtype)
+
+
+def class_priors(given: Options, s: Scatter) -> jax.Array:
+    """The priors of the classes present, sum 1: given, or their parts of the weight."""
+    share = s.weight if given.priors is None else jnp.where(s.count > 0, given.priors, 0)
+    total = jnp.sum(share)
+    return share / jnp.where(total > 0, total, 1)
+
+
+def tied_covariance(s: Scatter, divisor: str, given: Options, mask: Any) -> jax.Array:
+    """The covariance `(d, d)` that the classes share, shrunk."""
+    return _shrunk(_pooled(s, divisor), given.shrinkage, mask)
+
+
+def class_covariances(s: Scatter, divisor: str, given: Options, mask: Any) -> jax.Array:
+    """A covariance per class `(k, d, d)`: pooled first, then shrunk."""
+    degrees = s.weight - (1 if divisor == "n_k-1" else 0)
+    own = s.scatter / jnp.where(degrees > 0, degrees, 1)[:, None, None]
+    if given.pooling is not None:
+        common = _pooled(s, "n" if divisor == "n" else "n-k")
+        own = own + given.pooling * (common[None] - own)
+    return jax.vmap(lambda a: _shrunk(a, given.shrinkage, mask))(own)
+
+
+def _pooled(s: Scatter, divisor: str) -> jax.Array:
+    degrees = jnp.sum(s.weight) - (jnp.sum(s.count > 0) if divisor == "n-k" else 0)
+    return _scatter.tied(s).scatter / jnp.where(degrees > 0, degrees, 1)
+
+
+def _shrunk(covariance: jax.Array, shrinkage: jax.Array | None, mask: Any) -> jax.Array:
+    if shrinkage is None:
+        return covariance
+    d = covariance.shape[0]
+    there = jnp.ones(d, covariance.dtype) if mask is None else mask.astype(covariance.dtype)
+    size = jnp.trace(covariance) / jnp.maximum(jnp.sum(there), 1)
+    return covariance + shrinkage * (size * jnp.diag(there) - covariance)
+
+
+def inverses(covariances: jax.Array, present: jax.Array, mask: Any) -> _linalg.Inverse:
+    """Of each present class's covariance; of absent ones, that of the identity."""
+    eye = jnp.eye(covariances.shape[-1], dtype=covariances.dtype)
+    safe = jnp.where(present[:, None, None], covariances, eye[None])
+    return jax.vmap(lambda a: _linalg.pseudo_inverse(a, mask))(safe)
+
+
+def verdict(
+    s: Scatter, valid: jax.Array, small: jax.Array, deficient: jax.Array, objective: jax.Array
+) -> Info:
+    """A closed form has converged unless something is wrong; its residual is 0."""
+    status = jnp.where(deficient, Status.RANK_DEFICIENT, Status.CONVERGED)
+    alone = jnp.sum(s.count > 0) < 2
+    status = jnp.where(small | alone, Status.CLASS_TOO_SMALL, status)
+    status = jnp.where(valid, status, Status.INVALID_DATA).astype(jnp.int32)
+    residual = jnp.where(valid, 0, jnp.nan).astype(objective.dtype)
+    return Info(status, jnp.int32(0), jnp.where(valid, objective, jnp.nan), residual)
+
+
+def guarded(params: Any, proper: jax.Array) -> Any:
+    """The params where they are what was asked for, else NaN, as are their derivatives."""
+
+    def one(leaf):
+        kept = _implicit.guard(leaf, proper)
+        return kept + jax.lax.stop_gradient(jnp.where(proper, 0, jnp.nan).astype(leaf.dtype))
+
+    return jax.tree.map(one, params)
+
+
+def negative_log_likelihood(
+    s: Scatter, priors: jax.Array, covariance: jax.Array, inverse: _linalg.Inverse, rank: jax.Array
+) -> jax.Array:
+    """Minus the mean log joint density of the rows under one covariance, `()`."""
+    total = jnp.sum(s.weight)
+    share = s.weight / jnp.where(total > 0, total, 1)
+    entropy = -jnp.sum(jnp.where(share > 0, share * jnp.log(jnp.where(share > 0, priors, 1)), 0))
+    scatter = _scatter.tied(s).scatter / jnp.where(total > 0, total, 1)
+    form = jnp.sum(inverse.matrix * scatter)
+    return entropy + (rank * math.log(2 * math.pi) + inverse.log_determinant + form) / 2
+
+
+def class_negative_log_likelihood(
+    s: Scatter, priors: jax.Array, inverses: _linalg.Inverse, rank: jax.Array
+) -> jax.Array:
+    """Minus the mean log joint density of the rows, a covariance per class, `()`."""
+    total = jnp.sum(s.weight)
+    share = s.weight / jnp.where(total > 0, total, 1)
+    own = s.scatter / jnp.where(s.weight > 0, s.weight, 1)[:, None, None]
+    form = jnp.sum(inverses.matrix * own, axis=(1, 2))
+    each = (rank * math.log(2 * math.pi) + inverses.log_determinant + form) / 2
+    each = each - jnp.log(jnp.where(priors > 0, priors, 1))
+    return jnp.sum(jnp.where(share > 0, share * each, 0))

@@ -1,0 +1,203 @@
+"""Linear discriminant analysis: Bayes' rule for Gaussian classes that share a covariance.
+
+log p(c) p(x | c), up to a part that all classes share, is linear in x:
+s_c(x) = (S^-1 m_c) . x - m_c' S^-1 m_c / 2 + log prior_c (Fisher 1936; Hastie, Tibshirani and
+Friedman, section 4.3). One pass over the data, no iteration; the best classifier there is while the
+classes are Gaussian and tied, and robust with little data when shrunk. `logistic` and `softmax`
+assume less and need more data.
+
+A singular covariance (duplicated or constant columns, fewer rows than columns) is inverted on its
+range, RANK_DEFICIENT; `shrinkage` makes it regular. `residual` is 0, `objective` minus the mean log
+likelihood. Scores of data far from 0 are large numbers that cancel: standardise such data in
+float32. Shapes: `n` examples, `d` features, `k` classes.
+"""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jaxlin import _bayes, _checks, _linalg, _rows, _scatter
+from jaxlin._linalg import dot
+from jaxlin.moments import ClassMoments, TiedMoments
+from jaxlin.types import Info, Linear
+
+
+def fit(
+    x: Any,
+    y: Any,
+    *,
+    num_classes: int | None = None,
+    priors: Any = None,
+    shrinkage: Any = 0.0,
+    divisor: str = "n",
+    sample_weight: Any = None,
+    feature_mask: Any = None,
+) -> tuple[Linear, Info]:
+    """Fit by linear discriminant analysis.
+
+    Args:
+      x: `(n, d)`.
+      y: `(n,)` class indices.
+      num_classes: k, static; eagerly by default 1 + the largest label with weight.
+      priors: `(k,)`, nonnegative, divided by their sum over the classes present; by default each
+        class's part of the weight.
+      shrinkage: in [0, 1], toward the identity of the same trace; or a function of `(x, y, *,
+        sample_weight)` that returns it, such as `ledoit_wolf`.
+      divisor: of the scatter, static: "n" (maximum likelihood) or "n-k".
+      sample_weight: `(n,)`, nonnegative; a row of weight 2 is the row twice.
+      feature_mask: `(d,)` bool; a masked column has weight 0 and is not counted in d.
+
+    Returns:
+      `(params, info)`, a Linear and an Info of status CONVERGED, RANK_DEFICIENT, CLASS_TOO_SMALL
+      (fewer than two classes; the present one is predicted always) or INVALID_DATA. An absent class
+      has weights 0 and bias -inf. O(n d^2).
+
+    Raises:
+      ValueError: shapes that do not fit; eagerly also data that are not valid.
+      TypeError: dtypes or static arguments of the wrong kind.
+
+    Differentiable in x, sample_weight, priors and shrinkage.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import lda
+      >>> x = jnp.array([[-1.0], [1.0], [3.0], [5.0]])
+      >>> params, info = lda.fit(x, jnp.array([0, 0, 1, 1]))
+      >>> params.weights.round(3).tolist(), (params.bias[1] - params.bias[0]).round(3).item()
+      ([[0.0], [4.0]], -8.0)
+    """
+    data = _checks.table(x, y, sample_weight=sample_weight, feature_mask=feature_mask)
+    k = _checks.number_of_classes(num_classes, y, sample_weight)
+    divisor = _bayes.check_divisor(divisor, _bayes.TIED_DIVISORS)
+    amount = _bayes.shrinkage_of(shrinkage, x, y, sample_weight, feature_mask)
+    given = _bayes.options(_checks.working_dtype(data.x), k, priors=priors, shrinkage=amount)
+    params, info = _fit(k, divisor, data, given)
+    _checks.raise_if_invalid(
+        info, data, num_classes=k, nonnegative={"priors": priors}, fractions={"shrinkage": amount}
+    )
+    return params, info
+
+
+def fit_from_moments(
+    moments_of_data: TiedMoments | ClassMoments,
+    *,
+    priors: Any = None,
+    shrinkage: Any = 0.0,
+    divisor: str = "n",
+) -> tuple[Linear, Info]:
+    """Fit from merged statistics instead of data.
+
+    Args:
+      moments_of_data: of `moments.tied` or `moments.per_class`.
+      priors: `(k,)`, or None.
+      shrinkage: in [0, 1], a number.
+      divisor: "n" or "n-k".
+
+    Returns:
+      `(params, info)`, as `fit` returns them.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import lda, moments
+      >>> x = jnp.array([[-1.0], [1.0], [3.0], [5.0]])
+      >>> params, info = lda.fit_from_moments(moments.tied(x, jnp.array([0, 0, 1, 1])))
+      >>> params.weights.round(3).tolist()
+      [[0.0], [4.0]]
+    """
+    divisor = _bayes.check_divisor(divisor, _bayes.TIED_DIVISORS)
+    s = _scatter.of_moments(moments_of_data, TiedMoments, ClassMoments)
+    given = _bayes.options(s.weight.dtype, len(s.weight), priors=priors, shrinkage=shrinkage)
+    return _from_moments(divisor, s, given)
+
+
+def ledoit_wolf(x: Any, y: Any, *, sample_weight: Any = None, feature_mask: Any = None) -> Any:
+    """The shrinkage of least expected squared error of the covariance within classes.
+
+    (mean |z z' - S|^2 / n) / |S - (tr S / d) I|^2, at most 1, where z are deviations from class
+    means (Ledoit and Wolf 2004, "A well-conditioned estimator for large-dimensional covariance
+    matrices").
+
+    Args:
+      x: `(n, d)`.
+      y: `(n,)` class indices, below n.
+      sample_weight: `(n,)`, nonnegative; counts of rows.
+      feature_mask: `(d,)` bool.
+
+    Returns:
+      `()`, in [0, 1]; to hand to `fit` as `shrinkage=lda.ledoit_wolf`, so that every fold of a
+      cross-validation estimates its own.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import lda
+      >>> x = jnp.array([[-2.0, 1.0], [1.0, 0.0], [0.0, 2.0], [2.0, 1.0], [5.0, -4.0]])
+      >>> lda.ledoit_wolf(x, jnp.array([0, 0, 0, 1, 1])).round(3).item()
+      0.463
+    """
+    data = _checks.table(x, y, sample_weight=sample_weight, feature_mask=feature_mask)
+    return _ledoit_wolf(data)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _fit(k, divisor, data, given):
+    s, valid = _bayes.of_data(data, k, per_class=False)
+    return _discriminants(divisor, s, valid, given, data.feature_mask)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _from_moments(divisor, s, given):
+    return _discriminants(divisor, _scatter.tied(s), _bayes.valid_moments(s), given, None)
+
+
+def _discriminants(divisor, s, valid, given, mask):
+    valid &= _bayes.valid_options(given, s)
+    priors = _bayes.class_priors(given, s)
+    covariance = _bayes.tied_covariance(s, divisor, given, mask)
+    inverse = _linalg.pseudo_inverse(covariance, mask)
+    means = _scatter.means(s)
+    present = s.count > 0
+    weights = jnp.where(present[:, None], _linalg.refined(inverse.matrix, covariance, means), 0)
+    bias = jnp.log(jnp.where(priors > 0, priors, 1)) - jnp.sum(weights * means, axis=1) / 2
+    bias = jnp.where(present & (priors > 0), bias, -jnp.inf)
+    small = _bayes.no_degrees(s, divisor)
+    d = _bayes.number_of_features(s, mask)
+    objective = _bayes.negative_log_likelihood(s, priors, covariance, inverse, d)
+    info = _bayes.verdict(s, valid, small, inverse.deficient, objective)
+    return _bayes.guarded(Linear(weights=weights, bias=bias), valid & ~small), info
+
+
+@jax.jit
+def _ledoit_wolf(data):
+    n, d = data.x.shape
+    rows, total, valid = _rows.prepare(data, num_classes=n)
+    # Class means by segments: there may be as many classes as rows.
+    present = rows.weight > 0
+    size = jax.ops.segment_sum(rows.weight, rows.y, num_segments=n)
+    centre = dot(rows.weight, jnp.where(rows.ok[:, None], data.x.astype(rows.weight.dtype), 0))
+
+    def deviation(block):
+        return jnp.where((block.weight > 0)[:, None], block.x - centre[None, :], 0)
+
+    def class_sums(block):
+        weighted = deviation(block) * block.weight[:, None]
+        return jax.ops.segment_sum(weighted, block.y, num_segments=n), ()
+
+    sums, _ = _rows.fold(class_sums, rows)
+    mean = sums / jnp.where(size > 0, size, 1)[:, None]
+
+    def squares(block):
+        z = jnp.where((block.weight > 0)[:, None], deviation(block) - mean[block.y], 0)
+        fourth = jnp.sum(block.weight * jnp.sum(z * z, axis=1) ** 2)
+        return (fourth, dot((z * block.weight[:, None]).T, z)), ()
+
+    (fourth, scatter), _ = _rows.fold(squares, rows)
+    mask = data.feature_mask
+    there = jnp.ones(d, scatter.dtype) if mask is None else mask.astype(scatter.dtype)
+    level = jnp.trace(scatter) / jnp.maximum(jnp.sum(there), 1)
+    apart = jnp.sum((scatter - level * jnp.diag(there)) ** 2)
+    noise = (fourth - jnp.sum(scatter**2)) / jnp.where(total > 0, total, 1)
+    noise = jnp.minimum(jnp.maximum(noise, 0), apart)
+    amount = jnp.where(apart > 0, noise / jnp.where(apart > 0, apart, 1), 0)
+    return jnp.where(valid & jnp.any(present), amount, jnp.nan)

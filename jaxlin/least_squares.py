@@ -1,0 +1,349 @@
+"""Classification by regression: least squares on indicators of the classes, or on their numbers.
+
+`fit` regresses the one-hot rows on x (Hastie, Tibshirani and Friedman, section 4.2): the mean of
+|s(x) - e_y|^2 / 2 plus l2/2 |W|^2, the bias not penalised, and the largest score wins. Quick, and
+the simplest there is; with three classes or more in a row it masks the middle one, which `lda` does
+not. `regress` fits numbers; with the classes' numbers as targets, `round_predict` rounds.
+
+Solved from centred statistics with one pass of refinement over the data, which costs a second
+reading of x and keeps the digits that the normal equations lose. Where columns are dependent
+and not penalised, the weights of least norm, RANK_DEFICIENT. `residual` is 0; `objective` is what
+is minimised. Shapes: `n` examples, `d` features, `k` classes.
+"""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jaxlin import _bayes, _checks, _linalg, _rows, _scatter, linear
+from jaxlin._linalg import dot
+from jaxlin.moments import ClassMoments, RegressionMoments, TiedMoments
+from jaxlin.types import Hyperplane, Info, Linear, Status
+
+
+def fit(
+    x: Any,
+    y: Any,
+    *,
+    num_classes: int | None = None,
+    l2: Any = 0.0,
+    sample_weight: Any = None,
+    feature_mask: Any = None,
+    bias: bool = True,
+) -> tuple[Linear, Info]:
+    """Fit the classes' indicators by least squares.
+
+    Args:
+      x: `(n, d)`.
+      y: `(n,)` class indices.
+      num_classes: k, static; eagerly by default 1 + the largest label with weight.
+      l2: `()` or `(d,)`, nonnegative; ridge regression.
+      sample_weight: `(n,)`, nonnegative; a row of weight 2 is the row twice.
+      feature_mask: `(d,)` bool; a masked column has weight 0.
+      bias: static; False fixes it at 0.
+
+    Returns:
+      `(params, info)`, a Linear and an Info of status CONVERGED, RANK_DEFICIENT, CLASS_TOO_SMALL
+      or INVALID_DATA. An absent class has weights 0 and bias -inf. O(n d^2).
+
+    Raises:
+      ValueError: shapes that do not fit; eagerly also data that are not valid.
+      TypeError: dtypes or static arguments of the wrong kind.
+
+    Differentiable in x, sample_weight and l2.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import least_squares
+      >>> x = jnp.array([[0.0], [1.0], [2.0], [3.0]])
+      >>> params, info = least_squares.fit(x, jnp.array([0, 0, 1, 1]))
+      >>> params.weights.round(3).tolist(), params.bias.round(3).tolist()
+      ([[-0.4], [0.4]], [1.1, -0.1])
+    """
+    data = _checks.table(x, y, sample_weight=sample_weight, feature_mask=feature_mask)
+    k = _checks.number_of_classes(num_classes, y, sample_weight)
+    bias = _checks.static(bias, bool, "bias")
+    l2 = _checks.penalty(l2, data.x.shape[1], _checks.working_dtype(data.x))
+    params, info = _fit(k, bias, data, l2)
+    _checks.raise_if_invalid(info, data, num_classes=k, nonnegative={"l2": l2})
+    return params, info
+
+
+def fit_from_moments(
+    moments_of_data: TiedMoments | ClassMoments, *, l2: Any = 0.0, bias: bool = True
+) -> tuple[Linear, Info]:
+    """Fit the classes' indicators from merged statistics instead of data.
+
+    Args:
+      moments_of_data: of `moments.tied` or `moments.per_class`.
+      l2: `()` or `(d,)`.
+      bias: static.
+
+    Returns:
+      `(params, info)`, as `fit` returns them, without the pass of refinement.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import least_squares, moments
+      >>> m = moments.tied(jnp.array([[0.0], [1.0], [2.0], [3.0]]), jnp.array([0, 0, 1, 1]))
+      >>> least_squares.fit_from_moments(m)[0].bias.round(3).tolist()
+      [1.1, -0.1]
+    """
+    s = _scatter.of_moments(moments_of_data, TiedMoments, ClassMoments)
+    l2 = _checks.penalty(l2, s.centre.shape[0], s.weight.dtype)
+    return _from_moments(_checks.static(bias, bool, "bias"), s, l2)
+
+
+def regress(
+    x: Any,
+    t: Any,
+    *,
+    l2: Any = 0.0,
+    sample_weight: Any = None,
+    feature_mask: Any = None,
+    bias: bool = True,
+) -> tuple[Hyperplane, Info]:
+    """Fit numbers by least squares: the mean of (w . x + b - t)^2 / 2 plus l2/2 |w|^2.
+
+    Args:
+      x: `(n, d)`.
+      t: `(n,)` real targets, such as the numbers of the classes.
+      l2: `()` or `(d,)`, nonnegative.
+      sample_weight: `(n,)`, nonnegative.
+      feature_mask: `(d,)` bool; a masked column has weight 0.
+      bias: static; False fixes it at 0.
+
+    Returns:
+      `(params, info)`, a Hyperplane whose scores are the fitted numbers, and an Info of status
+      CONVERGED, RANK_DEFICIENT or INVALID_DATA. O(n d^2).
+
+    Raises:
+      ValueError: shapes that do not fit; eagerly also data that are not valid.
+
+    Differentiable in x, t, sample_weight and l2.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import least_squares
+      >>> params, info = least_squares.regress(jnp.array([[0.0], [1.0]]), jnp.array([1.0, 3.0]))
+      >>> params.weights.round(3).tolist(), params.bias.round(3).item()
+      ([2.0], 1.0)
+    """
+    data = _checks.targets(x, t, sample_weight=sample_weight, feature_mask=feature_mask)
+    bias = _checks.static(bias, bool, "bias")
+    l2 = _checks.penalty(l2, data.x.shape[1], _checks.working_dtype(data.x))
+    params, info = _regress(bias, data, l2)
+    _checks.raise_if_invalid(info, data, num_classes=None, nonnegative={"l2": l2})
+    return params, info
+
+
+def regress_from_moments(
+    moments_of_data: RegressionMoments, *, l2: Any = 0.0, bias: bool = True
+) -> tuple[Hyperplane, Info]:
+    """Fit numbers from merged statistics instead of data.
+
+    Args:
+      moments_of_data: of `moments.regression`.
+      l2: `()` or `(d,)`.
+      bias: static.
+
+    Returns:
+      `(params, info)`, as `regress` returns them, without the pass of refinement.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import least_squares, moments
+      >>> m = moments.regression(jnp.array([[0.0], [1.0]]), jnp.array([1.0, 3.0]))
+      >>> least_squares.regress_from_moments(m)[0].weights.round(3).tolist()
+      [2.0]
+    """
+    s = _scatter.of_moments(moments_of_data, RegressionMoments)
+    l2 = _checks.penalty(l2, s.centre.shape[0] - 1, s.weight.dtype)
+    return _regress_from_moments(_checks.static(bias, bool, "bias"), s, l2)
+
+
+def round_predict(params: Hyperplane, x: Any, *, num_classes: int) -> jax.Array:
+    """The class whose number is nearest to the score; half way goes to the lower.
+
+    Args:
+      params: a Hyperplane, fitted by `regress` to the numbers of the classes.
+      x: `(..., d)`.
+      num_classes: k, static.
+
+    Returns:
+      int32 `(...)` in 0..k-1.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import least_squares
+      >>> from jaxlin.types import Hyperplane
+      >>> line = Hyperplane(weights=jnp.array([1.0]), bias=jnp.array(0.0))
+      >>> x = jnp.array([[-3.0], [0.6], [1.5], [9.0]])
+      >>> least_squares.round_predict(line, x, num_classes=3).tolist()
+      [0, 1, 1, 2]
+    """
+    k = _checks.number_of_classes(num_classes, 0)
+    return jnp.clip(jnp.ceil(linear.scores(params, x) - 0.5), 0, k - 1).astype(jnp.int32)
+
+
+def sum_of_squares(
+    params: Hyperplane | Linear, x: Any, y: Any, *, sample_weight: Any = None
+) -> jax.Array:
+    """The weighted sum of squared errors: (s - t)^2, or |s - e_y|^2 for a Linear.
+
+    Args:
+      params: a Hyperplane or a Linear.
+      x: `(n, d)`.
+      y: `(n,)` real targets for a Hyperplane, class indices for a Linear.
+      sample_weight: `(n,)`; rows of weight 0 are absent.
+
+    Returns:
+      `()`.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import least_squares
+      >>> from jaxlin.types import Hyperplane
+      >>> line = Hyperplane(weights=jnp.array([1.0]), bias=jnp.array(0.0))
+      >>> x = jnp.array([[1.0], [2.0]])
+      >>> least_squares.sum_of_squares(line, x, jnp.array([0.0, 4.0])).item()
+      5.0
+    """
+    scores = linear.scores(params, x)
+    if scores.ndim == 1:
+        error = (scores - _checks.shaped(y, scores.shape, scores.dtype, "y")) ** 2
+    else:
+        data = _checks.table(x, y)
+        error = jnp.sum((scores - _one_hot(data.y, scores.shape[1], scores.dtype)) ** 2, axis=1)
+    if sample_weight is None:
+        return jnp.sum(error)
+    weight = _checks.shaped(sample_weight, error.shape, error.dtype, "sample_weight")
+    return jnp.sum(jnp.where(weight != 0, weight * error, 0))
+
+
+def _one_hot(y: jax.Array, k: int, dtype: Any) -> jax.Array:
+    return (y[:, None] == jnp.arange(k, dtype=y.dtype)[None, :]).astype(dtype)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _fit(k, bias, data, l2):
+    rows, _, valid = _rows.prepare(data, num_classes=k)
+    s = _scatter.of_rows(rows, k, per_class=False)
+    valid &= jnp.all((l2 >= 0) & jnp.isfinite(l2))
+
+    def targets(block):
+        return _one_hot(block.y, k, l2.dtype)
+
+    found = _solve(*_class_system(s, bias), jnp.where(valid, l2, 0), data.feature_mask)
+    found = _refine(found, rows, targets, bias)
+    return _as_linear(found, s, valid, bias)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _from_moments(bias, s, l2):
+    s, valid = _per_unit(_scatter.tied(s))
+    valid &= jnp.all((l2 >= 0) & jnp.isfinite(l2))
+    found = _solve(*_class_system(s, bias), jnp.where(valid, l2, 0), None)
+    return _as_linear(found, s, valid, bias)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _regress(bias, data, l2):
+    rows, _, valid = _rows.prepare(data, num_classes=None)
+    rows = rows._replace(y=jnp.where(rows.ok, rows.y, 0))
+    s = _scatter.of_columns(rows)
+    valid &= jnp.all((l2 >= 0) & jnp.isfinite(l2))
+    found = _solve(*_number_system(s, bias), jnp.where(valid, l2, 0), data.feature_mask)
+    found = _refine(found, rows, lambda block: block.y[:, None], bias)
+    return _as_hyperplane(found, valid, bias)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _regress_from_moments(bias, s, l2):
+    s, valid = _per_unit(s)
+    valid &= jnp.all((l2 >= 0) & jnp.isfinite(l2))
+    found = _solve(*_number_system(s, bias), jnp.where(valid, l2, 0), None)
+    return _as_hyperplane(found, valid, bias)
+
+
+def _per_unit(s: _scatter.Scatter) -> tuple[_scatter.Scatter, jax.Array]:
+    """The statistics for weights that sum to one, and whether there is anything to solve."""
+    total = jnp.sum(s.weight)
+    valid = jnp.all(jnp.isfinite(s.scatter)) & jnp.isfinite(total) & (total > 0)
+    part = jnp.where(valid, 1 / jnp.where(valid, total, 1), 0)
+    return s._replace(weight=s.weight * part, scatter=s.scatter * part), valid
+
+
+def _class_system(s, bias):
+    """The normal equations of the indicators: gram `(d, d)`, cross `(k, d)`, square, mean, centre.
+
+    square: the mean of |e_y|^2 about `level (k,)`, what is left when all weights are 0.
+    """
+    mean = _scatter.mean(s)
+    cross = s.weight[:, None] * (s.offset - mean[None, :])
+    share = s.weight
+    if bias:
+        return _scatter.total(s), cross, jnp.sum(share) - jnp.sum(share**2), share, s.centre + mean
+    centre = s.centre + mean
+    gram = _scatter.total(s) + centre[:, None] * centre[None, :]
+    cross = cross + share[:, None] * centre[None, :]
+    return gram, cross, jnp.sum(share), jnp.zeros_like(share), jnp.zeros_like(centre)
+
+
+def _number_system(s, bias):
+    centre = s.centre + _scatter.mean(s)
+    whole = s.scatter
+    if not bias:
+        whole = whole + centre[:, None] * centre[None, :]
+        centre = jnp.zeros_like(centre)
+    return whole[:-1, :-1], whole[None, -1, :-1], whole[-1, -1], centre[None, -1], centre[:-1]
+
+
+def _solve(gram, cross, square, level, centre, l2, mask):
+    """`(weights (m, d), level (m,), centre (d,), inverse, l2, objective)`."""
+    whole = gram + jnp.diag(l2)
+    inverse = _linalg.pseudo_inverse(whole, mask)
+    weights = _linalg.refined(inverse.matrix, whole, cross)
+    objective = (square - jnp.sum(weights * cross)) / 2
+    return weights, level, centre, inverse, l2, jnp.maximum(objective, 0)
+
+
+def _refine(found, rows, targets, bias):
+    """One step of Newton's method with the residuals of the data themselves."""
+    weights, level, centre, inverse, l2, _ = found
+    still, base, origin, step = jax.lax.stop_gradient((weights, level, centre, inverse.matrix))
+
+    def errors(block):
+        z = block.x - origin[None, :]
+        error = targets(block) - base[None, :] - dot(z, still.T)
+        error = jnp.where((block.weight > 0)[:, None], error, 0)
+        pull = error * block.weight[:, None]
+        return (dot(pull.T, z), jnp.sum(pull, axis=0), jnp.sum(pull * error)), ()
+
+    (pull, shift, square), _ = _rows.fold(errors, jax.lax.stop_gradient(rows))
+    moved = dot(pull - still * jax.lax.stop_gradient(l2)[None, :], step)
+    objective = (square + jnp.sum(jax.lax.stop_gradient(l2)[None, :] * still**2)) / 2
+    value = found[-1] + jax.lax.stop_gradient(objective - found[-1])
+    return weights + moved, level + shift if bias else level, centre, inverse, l2, value
+
+
+def _as_linear(found, s, valid, bias):
+    weights, level, centre, inverse, _, objective = found
+    present = s.count > 0
+    weights = jnp.where(present[:, None], weights, 0)
+    intercept = level - dot(weights, centre) if bias else jnp.zeros_like(level)
+    intercept = jnp.where(present, intercept, -jnp.inf)
+    info = _bayes.verdict(s, valid, jnp.bool_(False), inverse.deficient, objective)
+    return _bayes.guarded(Linear(weights=weights, bias=intercept), valid), info
+
+
+def _as_hyperplane(found, valid, bias):
+    weights, level, centre, inverse, _, objective = found
+    intercept = level - dot(weights, centre) if bias else jnp.zeros_like(level)
+    status = jnp.where(inverse.deficient, Status.RANK_DEFICIENT, Status.CONVERGED)
+    status = jnp.where(valid, status, Status.INVALID_DATA).astype(jnp.int32)
+    nan = jnp.where(valid, 0, jnp.nan).astype(objective.dtype)
+    params = Hyperplane(weights=weights[0], bias=intercept[0])
+    return _bayes.guarded(params, valid), Info(status, jnp.int32(0), objective + nan, nan)

@@ -69,7 +69,7 @@ def valid_moments(s: Scatter) -> jax.Array:
 
 def no_degrees(s: Scatter, divisor: str) -> jax.Array:
     """Whether the divisor of the tied scatter is not positive."""
-    number = jnp.sum(s.count > 0).astype(s.weight.dtype)
+    number = jnp.sum(s.rows > 0).astype(s.weight.dtype)
     return jnp.sum(s.weight) <= (number if divisor == "n-k" else 0)
 
 
@@ -83,7 +83,7 @@ def valid_options(given: Options, s: Scatter) -> jax.Array:
         priors = given.priors
         valid &= jnp.all((priors >= 0) & jnp.isfinite(priors))
         # A lane without data is judged by its data.
-        valid &= jnp.any((priors > 0) & (s.count > 0)) | ~jnp.any(s.count > 0)
+        valid &= jnp.any((priors > 0) & (s.rows > 0)) | ~jnp.any(s.rows > 0)
     return valid
 
 
@@ -95,7 +95,7 @@ def number_of_features(s: Scatter, mask: Any) -> jax.Array:
 
 def class_priors(given: Options, s: Scatter) -> jax.Array:
     """The priors of the classes present, sum 1: given, or their parts of the weight."""
-    share = s.weight if given.priors is None else jnp.where(s.count > 0, given.priors, 0)
+    share = s.weight if given.priors is None else jnp.where(s.rows > 0, given.priors, 0)
     total = jnp.sum(share)
     return share / jnp.where(total > 0, total, 1)
 
@@ -116,7 +116,8 @@ def class_covariances(s: Scatter, divisor: str, given: Options, mask: Any) -> ja
 
 
 def _pooled(s: Scatter, divisor: str) -> jax.Array:
-    degrees = jnp.sum(s.weight) - (jnp.sum(s.count > 0) if divisor == "n-k" else 0)
+    number = jnp.sum(s.rows > 0).astype(s.weight.dtype)
+    degrees = jnp.sum(s.weight) - (number if divisor == "n-k" else 0)
     return _scatter.tied(s).scatter / jnp.where(degrees > 0, degrees, 1)
 
 
@@ -141,18 +142,19 @@ def verdict(
 ) -> Info:
     """A closed form has converged unless something is wrong; its residual is 0."""
     status = jnp.where(deficient, Status.RANK_DEFICIENT, Status.CONVERGED)
-    alone = jnp.sum(s.count > 0) < 2
+    alone = jnp.sum(s.rows > 0) < 2
     status = jnp.where(small | alone, Status.CLASS_TOO_SMALL, status)
     status = jnp.where(valid, status, Status.INVALID_DATA).astype(jnp.int32)
     residual = jnp.where(valid, 0, jnp.nan).astype(objective.dtype)
     return Info(status, jnp.int32(0), jnp.where(valid, objective, jnp.nan), residual)
 
 
-def guarded(params: Any, proper: jax.Array) -> Any:
-    """The params where they are what was asked for, else NaN, as are their derivatives."""
+def guarded(params: Any, proper: jax.Array, given: Any) -> Any:
+    """The params where they are what was asked for, else NaN, as are derivatives in `given`."""
 
     def one(leaf):
-        kept = _implicit.guard(leaf, proper)
+        felt = jnp.where(proper, 0, _implicit.probe(given, leaf.dtype))
+        kept = _implicit.guard(leaf + felt, proper)
         return kept + jax.lax.stop_gradient(jnp.where(proper, 0, jnp.nan).astype(leaf.dtype))
 
     return jax.tree.map(one, params)

@@ -15,7 +15,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlin import features, logistic, metrics, multiclass, perceptron, resample, solvers
+from jaxlin import (
+    features,
+    fisher,
+    lda,
+    least_squares,
+    logistic,
+    metrics,
+    multiclass,
+    perceptron,
+    qda,
+    resample,
+    solvers,
+)
 from jaxlin._table import Data
 
 
@@ -50,10 +62,19 @@ def _ridge(solver: solvers.Solver) -> Callable[[int], dict[str, Any]]:
     return lambda n: {"l2": L2, "solver": solver}
 
 
+def _ledoit_wolf(n: int) -> dict[str, Any]:
+    return {"shrinkage": lda.ledoit_wolf}
+
+
 METHODS = (
     Method("perceptron", perceptron.fit, _passes),
     Method("perceptron, averaged", perceptron.fit_averaged, _passes),
     Method("perceptron, pocket", perceptron.fit_pocket, _passes),
+    Method("Fisher", fisher.fit),
+    Method("least squares", least_squares.fit, multiclass=True),
+    Method("LDA", lda.fit, log_odds=True, multiclass=True),
+    Method("LDA, shrunk", lda.fit, _ledoit_wolf, log_odds=True, multiclass=True),
+    Method("QDA", qda.fit, log_odds=True, multiclass=True),
     Method("logistic, Newton", logistic.fit, _ridge(solvers.newton), log_odds=True),
     Method("logistic, L-BFGS", logistic.fit, _ridge(solvers.lbfgs), log_odds=True),
 )

@@ -111,6 +111,7 @@ def merge(
     combine: Callable[[Any, Any], Any],
     rows: Rows,
     neutral: tuple[float, float] = (0.0, 0.0),
+    entries: int = BLOCK_ENTRIES,
 ) -> Any:
     """`f` of each block of rows, put together.
 
@@ -119,12 +120,13 @@ def merge(
       combine: puts two such pairs together; associative.
       rows: the whole.
       neutral: what fills the pair that `combine` leaves any other as it is with.
+      entries: of x in a block.
 
     Returns:
       The pair of all rows.
     """
     n, d = rows.x.shape
-    size = max(MIN_BLOCK_ROWS, BLOCK_ENTRIES // max(d, 1))
+    size = max(MIN_BLOCK_ROWS, entries // max(d, 1))
     if n < 2 * size:
         return f(_clean(rows))
     shapes = jax.eval_shape(lambda r: f(_clean(r)), _take(rows, 0, size))
@@ -146,19 +148,33 @@ def merge(
 
 def map_rows(f: Callable[[jax.Array], jax.Array], rows: Rows) -> jax.Array:
     """`f` of each clean block `(rows, d)`, concatenated to a leading axis of n."""
-    n, d = rows.x.shape
+    parts = (rows.x, rows.ok)
+
+    def of_block(part):
+        x, ok = part
+        return f(_clean(rows._replace(x=x, ok=ok)).x)
+
+    return _map_blocks(of_block, parts)
+
+
+def _map_blocks(f: Callable[[Any], jax.Array], rows: Any) -> jax.Array:
+    """`f` of each block of the leading axis, so that what is made of x stays in cache."""
+    n, d = jax.tree.leaves(rows)[0].shape
     size = max(MIN_BLOCK_ROWS, BLOCK_ENTRIES // max(d, 1))
     if n < 2 * size:
-        return f(_clean(rows).x)
-    out = jax.eval_shape(lambda r: f(_clean(r).x), _take(rows, 0, size))
+        return f(rows)
 
-    def step(i, whole):
+    def take(start):
+        return jax.tree.map(lambda a: jax.lax.dynamic_slice_in_dim(a, start, size), rows)
+
+    def step(whole, i):
         start = jnp.minimum(i * size, n - size)
-        part = f(_clean(_take(rows, start, size)).x)
-        return jax.lax.dynamic_update_slice_in_dim(whole, part, start, 0)
+        return jax.lax.dynamic_update_slice_in_dim(whole, f(take(start)), start, 0), None
 
+    out = jax.eval_shape(lambda: f(take(0)))
     whole = jnp.zeros((n, *out.shape[1:]), out.dtype)
-    return jax.lax.fori_loop(0, -(-n // size), step, whole)
+    # A scan, which has a derivative in reverse.
+    return jax.lax.scan(step, whole, jnp.arange(-(-n // size)))[0]
 
 
 def _take(rows: Rows, start: Any, size: int) -> Rows:
@@ -179,10 +195,14 @@ def _clean(block: Rows) -> Rows:
 
 def _usable(x: jax.Array, feature_mask: jax.Array | None) -> jax.Array:
     dtype = working_dtype(x)
-    fine = jnp.abs(x.astype(dtype)) <= safe_range(dtype)  # False for NaN
-    if feature_mask is not None:
-        fine |= ~feature_mask[None, :]
-    return jnp.all(fine, axis=1)
+
+    def of_block(block):
+        fine = jnp.abs(block.astype(dtype)) <= safe_range(dtype)  # False for NaN
+        if feature_mask is not None:
+            fine |= ~feature_mask[None, :]
+        return jnp.all(fine, axis=1)
+
+    return _map_blocks(of_block, x)
 
 
 def _label_fits(y: jax.Array, num_classes: int | None) -> jax.Array:

@@ -19,14 +19,14 @@ class Scatter(NamedTuple):
     """Statistics of some rows.
 
     weight: `(k,)`, the sum of the weights of each class
-    count: `(k,)`, the number of its rows with weight
+    rows: `(k,)`, the number of its rows with weight
     centre: `(d,)`, a point near the rows
     offset: `(k, d)`, mean of the class less the centre; 0 without weight
     scatter: `(d, d)`, or per class `(k, d, d)`: weighted products of deviations from class means
     """
 
     weight: jax.Array
-    count: jax.Array
+    rows: jax.Array
     centre: jax.Array
     offset: jax.Array
     scatter: jax.Array
@@ -40,7 +40,14 @@ def of_rows(rows: _rows.Rows, k: int, *, per_class: bool) -> Scatter:
         inside = (block.y[:, None] == classes[None, :]) & (block.weight > 0)[:, None]
         return _part(block.x, inside, block.weight, per_class), ()
 
-    return _rows.merge(part, lambda a, b: (combine(a[0], b[0]), ()), rows)[0]
+    return _merge(part, rows)
+
+
+def _merge(part, rows):
+    # Products of more rows use the cores better; but no more than a part of x's own size.
+    n, d = rows.x.shape
+    entries = max(_rows.BLOCK_ENTRIES, min(4 * _rows.BLOCK_ENTRIES, n * d // 32))
+    return _rows.merge(part, lambda a, b: (combine(a[0], b[0]), ()), rows, entries=entries)[0]
 
 
 def of_columns(rows: _rows.Rows) -> Scatter:
@@ -50,7 +57,7 @@ def of_columns(rows: _rows.Rows) -> Scatter:
         columns = jnp.concatenate([block.x, block.y[:, None]], axis=1)
         return _part(columns, (block.weight > 0)[:, None], block.weight, per_class=False), ()
 
-    return _rows.merge(part, lambda a, b: (combine(a[0], b[0]), ()), rows)[0]
+    return _merge(part, rows)
 
 
 def of_moments(moments: Any, *kinds: type) -> Scatter:
@@ -62,12 +69,12 @@ def of_moments(moments: Any, *kinds: type) -> Scatter:
 
 
 @jax.jit
-def _centred(weight, count, mean, scatter):
+def _centred(weight, rows, mean, scatter):
     total = jnp.sum(weight)
     share = weight / jnp.where(total > 0, total, 1)
     centre = jax.lax.stop_gradient(dot(share, mean))
-    offset = jnp.where((count > 0)[:, None], mean - centre[None, :], 0)
-    return Scatter(weight, count, centre, offset, scatter)
+    offset = jnp.where((rows > 0)[:, None], mean - centre[None, :], 0)
+    return Scatter(weight, rows, centre, offset, scatter)
 
 
 def _part(x: jax.Array, inside: jax.Array, weight: jax.Array, per_class: bool) -> Scatter:
@@ -91,14 +98,14 @@ def _part(x: jax.Array, inside: jax.Array, weight: jax.Array, per_class: bool) -
 def combine(a: Scatter, b: Scatter) -> Scatter:
     """The statistics of both together; either may be empty."""
     weight = a.weight + b.weight
-    centre = jnp.where(jnp.any(a.count > 0), a.centre, b.centre)
-    moved = jnp.where((b.count > 0)[:, None], b.offset + (b.centre - centre)[None, :], 0)
-    apart = jnp.where((a.count > 0)[:, None], moved - a.offset, moved)
+    centre = jnp.where(jnp.any(a.rows > 0), a.centre, b.centre)
+    moved = jnp.where((b.rows > 0)[:, None], b.offset + (b.centre - centre)[None, :], 0)
+    apart = jnp.where((a.rows > 0)[:, None], moved - a.offset, moved)
     share = b.weight / jnp.where(weight > 0, weight, 1)
     offset = a.offset + share[:, None] * apart
     return Scatter(
         weight=weight,
-        count=a.count + b.count,
+        rows=a.rows + b.rows,
         centre=centre,
         offset=offset,
         scatter=a.scatter + b.scatter + _spread(a.weight * share, apart, a.scatter.ndim == 3),
@@ -108,17 +115,17 @@ def combine(a: Scatter, b: Scatter) -> Scatter:
 def remove(whole: Scatter, part: Scatter) -> Scatter:
     """The statistics of what is left of `whole` without `part`."""
     weight = jnp.maximum(whole.weight - part.weight, 0)
-    count = whole.count - part.count
-    left = (count > 0)[:, None]
+    rows = whole.rows - part.rows
+    left = (rows > 0)[:, None]
     moved = part.offset + (part.centre - whole.centre)[None, :]
     share = part.weight / jnp.where(weight > 0, weight, 1)
-    apart = jnp.where(left & (part.count > 0)[:, None], whole.offset - moved, 0)
+    apart = jnp.where(left & (part.rows > 0)[:, None], whole.offset - moved, 0)
     offset = jnp.where(left, whole.offset + share[:, None] * apart, 0)
     # The rest lies at `apart * (1 + share)` from the part.
     lost = _spread(part.weight * (1 + share), apart, whole.scatter.ndim == 3)
     return Scatter(
-        weight=jnp.where(count > 0, weight, 0),
-        count=count,
+        weight=jnp.where(rows > 0, weight, 0),
+        rows=rows,
         centre=whole.centre,
         offset=offset,
         scatter=whole.scatter - part.scatter - lost,
@@ -143,7 +150,7 @@ def total(s: Scatter) -> jax.Array:
 
 def means(s: Scatter) -> jax.Array:
     """The class means, `(k, d)`; 0 without weight."""
-    return jnp.where((s.count > 0)[:, None], s.centre[None, :] + s.offset, 0)
+    return jnp.where((s.rows > 0)[:, None], s.centre[None, :] + s.offset, 0)
 
 
 def _spread(weight: jax.Array, vectors: jax.Array, per_class: bool) -> jax.Array:

@@ -6,8 +6,8 @@ divided by the sum of the weights, as in `lda`. Nothing is assumed of the
 classes' shape; where to cut is a choice of its own, `threshold`. For k classes `directions` gives
 the at most k - 1 axes on which they are told apart: a picture, or features for another method.
 
-A singular scatter is inverted on its range, RANK_DEFICIENT. `residual` is 0, `objective` is -J times
-the sum of the weights.
+A singular scatter is inverted on its range, RANK_DEFICIENT. `residual` is 0, `objective` is
+-J times the sum of the weights.
 Shapes: `n` examples, `d` features, `k` classes, `r` directions.
 """
 
@@ -281,9 +281,9 @@ def _fit(threshold, data):
     projection = _rows.map_rows(lambda x: dot(x - origin[None, :], weights), rows)
     cut = threshold(projection, rows.y, sample_weight=rows.weight * jnp.where(valid, total, 0))
     params = Hyperplane(weights=weights, bias=-cut - dot(weights, origin))
-    alone = jnp.any(s.count == 0)
+    alone = jnp.any(s.rows == 0)
     info = _bayes.verdict(s, valid, alone, inverse.deficient, -dot(weights, apart))
-    return _bayes.guarded(params, valid & ~alone), info
+    return _bayes.guarded(params, valid & ~alone, data), info
 
 
 @jax.jit
@@ -311,7 +311,7 @@ def _directions(k, r, divisor, data):
     top = jnp.take_along_axis(axes, jnp.argmax(jnp.abs(axes), axis=0)[None, :], axis=0)
     axes = jnp.where(top < 0, -axes, axes)
     info = _bayes.verdict(s, valid, jnp.bool_(False), inverse.deficient, -jnp.sum(values))
-    return _bayes.guarded(axes, valid), info
+    return _bayes.guarded(axes, valid, data), info
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
@@ -322,6 +322,6 @@ def _rayleigh_quotient(k, divisor, data, axes):
     within = jnp.sum(axes * dot(s.scatter, axes), axis=0)
     quotient = between / within
     if divisor == "n-k":
-        number = jnp.sum(s.count > 0).astype(quotient.dtype)
+        number = jnp.sum(s.rows > 0).astype(quotient.dtype)
         quotient = quotient * (jnp.sum(s.weight) - number) / (number - 1)
     return jnp.where(valid, quotient, jnp.nan)

@@ -452,34 +452,34 @@ def _log_joint(tied, means, covariances, priors, x):
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _fit(k, divisor, data, given):
     s, valid = _bayes.of_data(data, k, per_class=True)
-    return _own(divisor, s, valid, given, data.feature_mask)
+    return _own(divisor, s, valid, given, data.feature_mask, data)
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def _own_from_moments(divisor, s, given):
-    return _own(divisor, s, _bayes.valid_moments(s), given, None)
+    return _own(divisor, s, _bayes.valid_moments(s), given, None, s)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _fit_tied(k, divisor, data, given):
     s, valid = _bayes.of_data(data, k, per_class=False)
-    return _common(divisor, s, valid, given, data.feature_mask)
+    return _common(divisor, s, valid, given, data.feature_mask, data)
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def _tied_from_moments(divisor, s, given):
-    return _common(divisor, _scatter.tied(s), _bayes.valid_moments(s), given, None)
+    return _common(divisor, _scatter.tied(s), _bayes.valid_moments(s), given, None, s)
 
 
-def _own(divisor, s, valid, given, mask):
+def _own(divisor, s, valid, given, mask, source):
     valid &= _bayes.valid_options(given, s)
     priors = _bayes.class_priors(given, s)
     covariances = _bayes.class_covariances(s, divisor, given, mask)
-    present = s.count > 0
+    present = s.rows > 0
     inverses = _bayes.inverses(covariances, present, mask)
     d = _bayes.number_of_features(s, mask)
     deficient = inverses.deficient & present
-    small = jnp.any(deficient & (s.count.astype(d.dtype) <= d))
+    small = jnp.any(deficient & (s.rows.astype(d.dtype) <= d))
     there = jnp.ones(covariances.shape[-1], bool) if mask is None else mask
     eye = jnp.diag(there.astype(covariances.dtype))
     params = Gaussian(
@@ -489,10 +489,10 @@ def _own(divisor, s, valid, given, mask):
     )
     objective = _bayes.class_negative_log_likelihood(s, priors, inverses, d)
     info = _bayes.verdict(s, valid, small, jnp.any(deficient), objective)
-    return _bayes.guarded(params, valid), info
+    return _bayes.guarded(params, valid, (source, given)), info
 
 
-def _common(divisor, s, valid, given, mask):
+def _common(divisor, s, valid, given, mask, source):
     valid &= _bayes.valid_options(given, s)
     priors = _bayes.class_priors(given, s)
     covariance = _bayes.tied_covariance(s, divisor, given, mask)
@@ -502,4 +502,4 @@ def _common(divisor, s, valid, given, mask):
     objective = _bayes.negative_log_likelihood(s, priors, covariance, inverse, d)
     small = _bayes.no_degrees(s, divisor)
     info = _bayes.verdict(s, valid, small, inverse.deficient, objective)
-    return _bayes.guarded(params, valid & ~small), info
+    return _bayes.guarded(params, valid & ~small, (source, given)), info

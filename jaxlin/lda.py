@@ -143,21 +143,21 @@ def ledoit_wolf(x: Any, y: Any, *, sample_weight: Any = None, feature_mask: Any 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _fit(k, divisor, data, given):
     s, valid = _bayes.of_data(data, k, per_class=False)
-    return _discriminants(divisor, s, valid, given, data.feature_mask)
+    return _discriminants(divisor, s, valid, given, data.feature_mask, data)
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def _from_moments(divisor, s, given):
-    return _discriminants(divisor, _scatter.tied(s), _bayes.valid_moments(s), given, None)
+    return _discriminants(divisor, _scatter.tied(s), _bayes.valid_moments(s), given, None, s)
 
 
-def _discriminants(divisor, s, valid, given, mask):
+def _discriminants(divisor, s, valid, given, mask, source):
     valid &= _bayes.valid_options(given, s)
     priors = _bayes.class_priors(given, s)
     covariance = _bayes.tied_covariance(s, divisor, given, mask)
     inverse = _linalg.pseudo_inverse(covariance, mask)
     means = _scatter.means(s)
-    present = s.count > 0
+    present = s.rows > 0
     weights = jnp.where(present[:, None], _linalg.refined(inverse.matrix, covariance, means), 0)
     bias = jnp.log(jnp.where(priors > 0, priors, 1)) - jnp.sum(weights * means, axis=1) / 2
     bias = jnp.where(present & (priors > 0), bias, -jnp.inf)
@@ -165,7 +165,7 @@ def _discriminants(divisor, s, valid, given, mask):
     d = _bayes.number_of_features(s, mask)
     objective = _bayes.negative_log_likelihood(s, priors, covariance, inverse, d)
     info = _bayes.verdict(s, valid, small, inverse.deficient, objective)
-    return _bayes.guarded(Linear(weights=weights, bias=bias), valid & ~small), info
+    return _bayes.guarded(Linear(weights=weights, bias=bias), valid & ~small, (source, given)), info
 
 
 @jax.jit

@@ -236,17 +236,17 @@ def _fit(k, bias, data, l2):
     def targets(block):
         return _one_hot(block.y, k, l2.dtype)
 
-    found = _solve(*_class_system(s, bias), jnp.where(valid, l2, 0), data.feature_mask)
+    found = _solve(_class_system(s, bias), jnp.where(valid, l2, 0), data.feature_mask)
     found = _refine(found, rows, targets, bias)
-    return _as_linear(found, s, valid, bias)
+    return _as_linear(found, s, valid, bias, (data, l2))
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def _from_moments(bias, s, l2):
     s, valid = _per_unit(_scatter.tied(s))
     valid &= jnp.all((l2 >= 0) & jnp.isfinite(l2))
-    found = _solve(*_class_system(s, bias), jnp.where(valid, l2, 0), None)
-    return _as_linear(found, s, valid, bias)
+    found = _solve(_class_system(s, bias), jnp.where(valid, l2, 0), None)
+    return _as_linear(found, s, valid, bias, (s, l2))
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -255,17 +255,17 @@ def _regress(bias, data, l2):
     rows = rows._replace(y=jnp.where(rows.ok, rows.y, 0))
     s = _scatter.of_columns(rows)
     valid &= jnp.all((l2 >= 0) & jnp.isfinite(l2))
-    found = _solve(*_number_system(s, bias), jnp.where(valid, l2, 0), data.feature_mask)
+    found = _solve(_number_system(s, bias), jnp.where(valid, l2, 0), data.feature_mask)
     found = _refine(found, rows, lambda block: block.y[:, None], bias)
-    return _as_hyperplane(found, valid, bias)
+    return _as_hyperplane(found, valid, bias, (data, l2))
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def _regress_from_moments(bias, s, l2):
     s, valid = _per_unit(s)
     valid &= jnp.all((l2 >= 0) & jnp.isfinite(l2))
-    found = _solve(*_number_system(s, bias), jnp.where(valid, l2, 0), None)
-    return _as_hyperplane(found, valid, bias)
+    found = _solve(_number_system(s, bias), jnp.where(valid, l2, 0), None)
+    return _as_hyperplane(found, valid, bias, (s, l2))
 
 
 def _per_unit(s: _scatter.Scatter) -> tuple[_scatter.Scatter, jax.Array]:
@@ -301,8 +301,9 @@ def _number_system(s, bias):
     return whole[:-1, :-1], whole[None, -1, :-1], whole[-1, -1], centre[None, -1], centre[:-1]
 
 
-def _solve(gram, cross, square, level, centre, l2, mask):
+def _solve(system, l2, mask):
     """`(weights (m, d), level (m,), centre (d,), inverse, l2, objective)`."""
+    gram, cross, square, level, centre = system
     whole = gram + jnp.diag(l2)
     inverse = _linalg.pseudo_inverse(whole, mask)
     weights = _linalg.refined(inverse.matrix, whole, cross)
@@ -329,21 +330,21 @@ def _refine(found, rows, targets, bias):
     return weights + moved, level + shift if bias else level, centre, inverse, l2, value
 
 
-def _as_linear(found, s, valid, bias):
+def _as_linear(found, s, valid, bias, source):
     weights, level, centre, inverse, _, objective = found
-    present = s.count > 0
+    present = s.rows > 0
     weights = jnp.where(present[:, None], weights, 0)
     intercept = level - dot(weights, centre) if bias else jnp.zeros_like(level)
     intercept = jnp.where(present, intercept, -jnp.inf)
     info = _bayes.verdict(s, valid, jnp.bool_(False), inverse.deficient, objective)
-    return _bayes.guarded(Linear(weights=weights, bias=intercept), valid), info
+    return _bayes.guarded(Linear(weights=weights, bias=intercept), valid, source), info
 
 
-def _as_hyperplane(found, valid, bias):
+def _as_hyperplane(found, valid, bias, source):
     weights, level, centre, inverse, _, objective = found
     intercept = level - dot(weights, centre) if bias else jnp.zeros_like(level)
     status = jnp.where(inverse.deficient, Status.RANK_DEFICIENT, Status.CONVERGED)
     status = jnp.where(valid, status, Status.INVALID_DATA).astype(jnp.int32)
     nan = jnp.where(valid, 0, jnp.nan).astype(objective.dtype)
     params = Hyperplane(weights=weights[0], bias=intercept[0])
-    return _bayes.guarded(params, valid), Info(status, jnp.int32(0), objective + nan, nan)
+    return _bayes.guarded(params, valid, source), Info(status, jnp.int32(0), objective + nan, nan)

@@ -25,13 +25,13 @@ class TiedMoments(NamedTuple):
     """The classes' weights and means, and their scatter added up.
 
     weight: `(k,)`, sums of weights
-    count: `(k,)` int32, rows of positive weight
+    rows: `(k,)` int32, rows of positive weight
     mean: `(k, d)`, 0 without weight
     scatter: `(d, d)`, the sum of w (x - mean)(x - mean)'
     """
 
     weight: jax.Array
-    count: jax.Array
+    rows: jax.Array
     mean: jax.Array
     scatter: jax.Array
 
@@ -40,13 +40,13 @@ class ClassMoments(NamedTuple):
     """The classes' weights, means and scatter, each class by itself.
 
     weight: `(k,)`, sums of weights
-    count: `(k,)` int32, rows of positive weight
+    rows: `(k,)` int32, rows of positive weight
     mean: `(k, d)`, 0 without weight
     scatter: `(k, d, d)`
     """
 
     weight: jax.Array
-    count: jax.Array
+    rows: jax.Array
     mean: jax.Array
     scatter: jax.Array
 
@@ -55,13 +55,13 @@ class RegressionMoments(NamedTuple):
     """Weight, mean and scatter of the features with the target as one more, the last.
 
     weight: `(1,)`
-    count: `(1,)` int32
+    rows: `(1,)` int32
     mean: `(1, d + 1)`
     scatter: `(d + 1, d + 1)`
     """
 
     weight: jax.Array
-    count: jax.Array
+    rows: jax.Array
     mean: jax.Array
     scatter: jax.Array
 
@@ -160,7 +160,7 @@ def from_data(
     Example:
       >>> import jax.numpy as jnp
       >>> from jaxlin import moments
-      >>> moments.from_data(jnp.array([[0.0], [2.0]]), jnp.array([0, 1])).count.tolist()
+      >>> moments.from_data(jnp.array([[0.0], [2.0]]), jnp.array([0, 1])).rows.tolist()
       [1, 1]
     """
     return per_class(
@@ -277,7 +277,7 @@ def _regression(data):
 def _shown(s: Scatter, valid: jax.Array) -> tuple[tuple, Info]:
     nan = jnp.where(valid, 0, jnp.nan).astype(s.weight.dtype)
     status = jnp.where(valid, Status.CONVERGED, Status.INVALID_DATA).astype(jnp.int32)
-    moments = (s.weight + nan, s.count, _scatter.means(s) + nan, s.scatter + nan)
+    moments = (s.weight + nan, s.rows, _scatter.means(s) + nan, s.scatter + nan)
     return moments, Info(status, jnp.int32(0), nan, nan)
 
 
@@ -292,4 +292,4 @@ def _subtract(whole, part):
 
 
 def _plain(s: Scatter) -> tuple:
-    return s.weight, s.count, _scatter.means(s), s.scatter
+    return s.weight, s.rows, _scatter.means(s), s.scatter

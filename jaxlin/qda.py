@@ -123,23 +123,23 @@ def fit_from_moments(
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _fit(k, divisor, data, given):
     s, valid = _bayes.of_data(data, k, per_class=True)
-    return _discriminants(divisor, s, valid, given, data.feature_mask)
+    return _discriminants(divisor, s, valid, given, data.feature_mask, data)
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def _from_moments(divisor, s, given):
-    return _discriminants(divisor, s, _bayes.valid_moments(s), given, None)
+    return _discriminants(divisor, s, _bayes.valid_moments(s), given, None, s)
 
 
-def _discriminants(divisor, s, valid, given, mask):
+def _discriminants(divisor, s, valid, given, mask, source):
     valid &= _bayes.valid_options(given, s)
     priors = _bayes.class_priors(given, s)
     covariances = _bayes.class_covariances(s, divisor, given, mask)
-    present = s.count > 0
+    present = s.rows > 0
     inverses = _bayes.inverses(covariances, present, mask)
     d = _bayes.number_of_features(s, mask)
     deficient = inverses.deficient & present
-    small = jnp.any(deficient & (s.count.astype(d.dtype) <= d))
+    small = jnp.any(deficient & (s.rows.astype(d.dtype) <= d))
     matrix = jnp.where(present[:, None, None], inverses.matrix, 0)
     means = _scatter.means(s)
     weights = jnp.sum(matrix * means[:, None, :], axis=2)
@@ -149,4 +149,4 @@ def _discriminants(divisor, s, valid, given, mask):
     params = Quadratic(quadratic=-matrix / 2, weights=weights, bias=bias)
     objective = _bayes.class_negative_log_likelihood(s, priors, inverses, d)
     info = _bayes.verdict(s, valid, small, jnp.any(deficient), objective)
-    return _bayes.guarded(params, valid & ~small), info
+    return _bayes.guarded(params, valid & ~small, (source, given)), info

@@ -517,7 +517,8 @@ def _fits() -> dict[str, Fit]:
             call=functools.partial(f, **options, **({"num_classes": K} if many else {})),
             num_classes=K if many else 2,
             weights_count=not name.startswith("perceptron."),
-            whole=True,
+            # A Gaussian is what lda and qda are made of.
+            whole=not name.startswith("gaussian."),
         )
     fits["logistic.fit lbfgs"] = Fit(
         functools.partial(logistic.fit, solver=solvers.lbfgs, max_steps=1000), 2, True, False

@@ -1,0 +1,513 @@
+"""The closed forms against each other, scikit-learn, R, NIST, and the textbook's identities."""
+
+import functools
+from fractions import Fraction
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sklearn.covariance import ledoit_wolf_shrinkage
+from sklearn.discriminant_analysis import (
+    LinearDiscriminantAnalysis,
+    QuadraticDiscriminantAnalysis,
+)
+from sklearn.linear_model import Ridge
+
+import jaxlin
+from jaxlin import datasets, fisher, gaussian, lda, least_squares, linear, moments, qda, quadratic
+from jaxlin.types import Status
+from tests.public import assert_close, stack
+
+N, D, K = 60, 4, 3
+
+
+@pytest.fixture
+def iris():
+    x, y, _, _ = datasets.iris()
+    return np.asarray(x, float), np.asarray(y)
+
+
+def drawn(seed=0, k=K, spread=1.0):
+    rng = np.random.default_rng(seed)
+    y = np.arange(N) % k
+    x = rng.normal(size=(N, D)) @ rng.normal(size=(D, D)) + spread * rng.normal(size=(k, D))[y]
+    return x, y, rng.choice([0.0, 0.5, 1.0, 2.0], size=N)
+
+
+# --- R's numbers on the iris data ----------------------------------------------------------------
+
+
+def test_iris_against_r(iris):
+    x, y = iris
+    axes = fisher.directions(x, y, divisor="n-k")
+    first = np.array([0.8293776, 1.5344731, -2.2012117, -2.8104603])
+    assert_close(axes[:, 0] / axes[0, 0] * first[0], first, 1e-7)
+    quotient = fisher.rayleigh_quotient(axes, x, y)
+    assert_close(quotient, np.array([32.19192920, 0.28539104]), 1e-8)
+    params, _ = lda.fit(x, y, divisor="n-k")
+    expected = np.array([-85.2098577, -71.7539951, -103.2697077])
+    assert_close(params.bias + np.log(3), expected, 1e-9)
+    assert list(np.flatnonzero(jaxlin.predict(params, x) != y) + 1) == [71, 84, 134]
+    bent, _ = qda.fit(x, y)
+    assert np.sum(jaxlin.predict(bent, x) != y) == 3
+    classes, _ = gaussian.fit(10 * x, y, divisor="n_k-1")
+    logs = np.linalg.slogdet(classes.covariances)[1]
+    assert_close(logs, np.array([5.3533204, 7.5463557, 9.4936223]), 1e-8)
+
+
+def test_iris_to_eleven_digits(iris):
+    """Against rational arithmetic on the decimals as they are written."""
+    x, y = iris
+    exact = [[Fraction(str(round(v, 1))) for v in row] for row in x.tolist()]
+    means = [
+        [sum(r[j] for r, c in zip(exact, y, strict=True) if c == k) / 50 for j in range(4)]
+        for k in range(3)
+    ]
+    within = [
+        [
+            sum((r[i] - means[c][i]) * (r[j] - means[c][j]) for r, c in zip(exact, y, strict=True))
+            / 147
+            for j in range(4)
+        ]
+        for i in range(4)
+    ]
+    expected = np.array([[float(v) for v in _solve(within, mean)] for mean in means])
+    params, _ = lda.fit(x, y, divisor="n-k")
+    np.testing.assert_allclose(params.weights, expected, rtol=1e-11)
+
+
+def _solve(a, b):
+    """Gauss's elimination in rationals."""
+    rows = [[*row, value] for row, value in zip(a, b, strict=True)]
+    n = len(rows)
+    for i in range(n):
+        rows[i] = [v / rows[i][i] for v in rows[i]]
+        for j in range(n):
+            if j != i:
+                rows[j] = [u - rows[j][i] * v for u, v in zip(rows[j], rows[i], strict=True)]
+    return [row[-1] for row in rows]
+
+
+# --- scikit-learn --------------------------------------------------------------------------------
+
+
+def centred(scores):
+    """Scores less what all classes share."""
+    return scores - np.mean(scores, axis=1, keepdims=True)
+
+
+def test_lda_is_scikit_learns():
+    x, y, _ = drawn()
+    priors = np.array([0.2, 0.5, 0.3])
+    theirs = LinearDiscriminantAnalysis(solver="lsqr").fit(x, y)
+    ours, info = lda.fit(x, y)
+    assert info.status == Status.CONVERGED and info.residual == 0
+    assert_close(ours.weights, theirs.coef_, 1e-11)
+    assert_close(ours.bias, theirs.intercept_, 1e-11)
+    for shrinkage in (0.1, 0.9):
+        theirs = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=shrinkage).fit(x, y)
+        ours, _ = lda.fit(x, y, shrinkage=shrinkage)
+        assert_close(ours.weights, theirs.coef_, 1e-11)
+    # With priors given its solvers differ: lsqr's covariance is weighted by them.
+    theirs = LinearDiscriminantAnalysis(solver="svd", priors=priors).fit(x, y)
+    ours, _ = lda.fit(x, y, priors=priors * 7)
+    assert_close(centred(linear.scores(ours, x)), centred(theirs.decision_function(x)), 1e-10)
+
+
+def test_qda_is_scikit_learns():
+    x, y, _ = drawn()
+    priors = np.array([0.2, 0.5, 0.3])
+    theirs = QuadraticDiscriminantAnalysis(priors=priors).fit(x, y)
+    ours, _ = qda.fit(x, y, priors=priors)
+    assert_close(jaxlin.probabilities(ours, x), theirs.predict_proba(x), 1e-10)
+
+
+def test_ridge_is_scikit_learns():
+    x, y, weight = drawn()
+    targets = np.eye(K)[y]
+    alpha = 0.3 * weight.sum()
+    theirs = Ridge(alpha=alpha, solver="cholesky").fit(x, targets, sample_weight=weight)
+    ours, _ = least_squares.fit(x, y, l2=0.3, sample_weight=weight)
+    assert_close(ours.weights, theirs.coef_, 1e-11)
+    assert_close(ours.bias, theirs.intercept_, 1e-11)
+    line, _ = least_squares.regress(x, y.astype(float), l2=0.3, sample_weight=weight, bias=False)
+    theirs = Ridge(alpha=alpha, solver="cholesky", fit_intercept=False)
+    theirs.fit(x, y.astype(float), sample_weight=weight)
+    assert_close(line.weights, theirs.coef_, 1e-11)
+
+
+def test_ledoit_wolf_is_scikit_learns():
+    x, y, _ = drawn()
+    z = x - np.stack([x[y == c].mean(0) for c in range(K)])[y]
+    expected = ledoit_wolf_shrinkage(z, assume_centered=True)
+    assert_close(lda.ledoit_wolf(x, y), np.asarray(expected), 1e-12)
+    by_function, _ = lda.fit(x, y, shrinkage=lda.ledoit_wolf)
+    by_number, _ = lda.fit(x, y, shrinkage=expected)
+    assert_close(by_function, by_number, 1e-11)
+
+
+# --- certified results of NIST -------------------------------------------------------------------
+
+LONGLEY = """
+60323 83.0 234289 2356 1590 107608 1947
+61122 88.5 259426 2325 1456 108632 1948
+60171 88.2 258054 3682 1616 109773 1949
+61187 89.5 284599 3351 1650 110929 1950
+63221 96.2 328975 2099 3099 112075 1951
+63639 98.1 346999 1932 3594 113270 1952
+64989 99.0 365385 1870 3547 115094 1953
+63761 100.0 363112 3578 3350 116219 1954
+66019 101.2 397469 2904 3048 117388 1955
+67857 104.6 419180 2822 2857 118734 1956
+68169 108.4 442769 2936 2798 120445 1957
+66513 110.8 444546 4681 2637 121950 1958
+68655 112.6 482704 3813 2552 123366 1959
+69564 114.2 502601 3931 2514 125368 1960
+69331 115.7 518173 4806 2572 127852 1961
+70551 116.9 554894 4007 2827 130081 1962
+"""
+LONGLEY_WEIGHTS = [
+    15.0618722713733,
+    -0.358191792925910e-01,
+    -2.02022980381683,
+    -1.03322686717359,
+    -0.511041056535807e-01,
+    1829.15146461355,
+]
+
+
+def test_longley_to_ten_digits():
+    table = np.array([[float(v) for v in line.split()] for line in LONGLEY.split("\n") if line])
+    params, info = least_squares.regress(table[:, 1:], table[:, 0])
+    assert info.status == Status.CONVERGED
+    np.testing.assert_allclose(params.weights, LONGLEY_WEIGHTS, rtol=1e-10)
+    np.testing.assert_allclose(params.bias, -3482258.63459582, rtol=1e-10)
+
+
+def test_wampler_to_nine_digits():
+    powers = np.arange(21.0)[:, None] ** np.arange(1, 6)
+    params, _ = least_squares.regress(powers, 1 + powers.sum(1))
+    np.testing.assert_allclose(params.weights, np.ones(5), rtol=1e-9)
+    np.testing.assert_allclose(params.bias, 1, rtol=1e-9)
+
+
+# --- identities ----------------------------------------------------------------------------------
+
+
+def test_two_classes_have_one_direction():
+    """Least squares with targets n/n_1 and -n/n_2, Fisher and LDA."""
+    x, y, _ = drawn(k=2)
+    targets = np.where(y == 0, N / np.sum(y == 0), -N / np.sum(y == 1))
+    line, _ = least_squares.regress(x, targets)
+    plane, _ = fisher.fit(x, y)
+    both = linear.between(lda.fit(x, y)[0], 0, 1)
+    axis = fisher.directions(x, y)[:, 0]
+
+    def unit(w):
+        w = np.asarray(w)
+        return w / np.linalg.norm(w) * np.sign(w[0])
+
+    for other in (line.weights, both.weights, axis):
+        np.testing.assert_allclose(unit(other), unit(plane.weights), rtol=1e-12, atol=1e-14)
+    assert_close(plane.weights, both.weights, 1e-12)
+    same, _ = fisher.fit(x, y, threshold=fisher.equal_variance)
+    assert_close(same, both, 1e-11)
+
+
+def test_fishers_direction_is_the_best():
+    x, y, weight = drawn(k=2)
+    params, info = fisher.fit(x, y, sample_weight=weight)
+    best = fisher.criterion(params.weights, x, y, sample_weight=weight)
+    assert_close(-info.objective / weight.sum(), best, 1e-12)
+    slope = jax.grad(fisher.criterion)(params.weights, x, y, sample_weight=weight)
+    assert_close(slope, np.zeros(D), 1e-10)
+
+
+def test_directions_whiten_the_classes():
+    x, y, weight = drawn()
+    axes = fisher.directions(x, y, sample_weight=weight)
+    assert axes.shape == (D, 2)
+    within = lda_covariance(x, y, weight)
+    assert_close(axes.T @ within @ axes, np.eye(2), 1e-11)
+    assert np.all(axes[np.argmax(np.abs(axes), axis=0), [0, 1]] > 0)
+    quotient = fisher.rayleigh_quotient(axes, x, y, sample_weight=weight)
+    assert quotient[0] > quotient[1] > 0
+
+
+def lda_covariance(x, y, weight):
+    means = np.stack([np.average(x[y == c], axis=0, weights=weight[y == c]) for c in range(K)])
+    z = x - means[y]
+    return (z * weight[:, None]).T @ z / weight.sum()
+
+
+def test_quadratic_with_equal_covariances_is_linear():
+    x, y, _ = drawn()
+    pooled, _ = qda.fit(x, y, pooling=1.0)
+    straight, _ = lda.fit(x, y)
+    ours, theirs = quadratic.scores(pooled, x), linear.scores(straight, x)
+    assert_close(centred(ours), centred(theirs), 1e-10)
+
+
+def test_equal_priors_are_the_nearest_mean():
+    x, y, _ = drawn()
+    params, _ = lda.fit(x, y, priors=np.ones(K))
+    model, _ = gaussian.fit_tied(x, y, priors=np.ones(K))
+    inverse = np.linalg.inv(model.covariance)
+    apart = x[:, None, :] - np.asarray(model.means)[None]
+    nearest = np.argmin(np.einsum("nkd,de,nke->nk", apart, inverse, apart), axis=1)
+    np.testing.assert_array_equal(jaxlin.predict(params, x), nearest)
+
+
+def test_the_generative_model_is_the_classifiers():
+    x, y, weight = drawn()
+    for model, form, fit in (
+        (gaussian.fit_tied, gaussian.to_linear, lda.fit),
+        (gaussian.fit, gaussian.to_quadratic, qda.fit),
+    ):
+        params, info = model(x, y, sample_weight=weight)
+        direct, direct_info = fit(x, y, sample_weight=weight)
+        assert_close(form(params), direct, 1e-10)
+        assert_close(info.objective, direct_info.objective, 1e-12)
+        assert_close(jaxlin.probabilities(params, x), jaxlin.probabilities(direct, x), 1e-10)
+        joint = np.asarray(gaussian.log_joint(params, x))[np.arange(N), y]
+        assert_close(info.objective, -np.average(joint, weights=weight), 1e-12)
+        density = gaussian.log_density(params, x)
+        assert_close(density, np.log(np.exp(gaussian.log_joint(params, x)).sum(1)), 1e-10)
+
+
+def test_samples_have_the_models_moments():
+    x, y, _ = drawn()
+    for model in (gaussian.fit, gaussian.fit_tied):
+        params, _ = model(x, y, priors=np.array([0.2, 0.5, 0.3]))
+        drawn_x, drawn_y = gaussian.sample(jax.random.key(0), params, 40_000)
+        again, _ = model(drawn_x, drawn_y, num_classes=K)
+        # Five standard errors of 8,000 rows, in units of the largest entry.
+        for found, true in zip(again, params, strict=True):
+            assert np.max(np.abs(found - true)) < 0.08 * np.max(np.abs(true))
+
+
+# --- moments -------------------------------------------------------------------------------------
+
+KINDS = [
+    functools.partial(moments.tied, num_classes=K),
+    functools.partial(moments.per_class, num_classes=K),
+    lambda x, y, **options: moments.regression(x, 1.0 * y, **options),
+]
+
+
+@pytest.mark.parametrize("of", KINDS)
+def test_any_split_in_any_order_is_the_whole(of):
+    x, y, weight = drawn()
+    whole = of(x, y, sample_weight=weight)
+    for seed in range(3):
+        part = np.random.default_rng(seed).integers(4, size=N)
+        pieces = [of(x, y, sample_weight=np.where(part == i, weight, 0)) for i in (0, 1, 2, 3)]
+        left = functools.reduce(moments.merge, pieces)
+        right = functools.reduce(lambda a, b: moments.merge(b, a), pieces)
+        assert_close(left, whole, 1e-12)
+        assert_close(right, whole, 1e-12)
+        rest = moments.subtract(whole, pieces[0])
+        assert_close(rest, functools.reduce(moments.merge, pieces[1:]), 1e-11)
+
+
+def test_a_fold_is_left_out_by_subtraction():
+    x, y, _ = drawn()
+    whole = moments.per_class(x, y)
+    for i in range(4):
+        fold = np.arange(N) % 4 == i
+        rest = moments.subtract(whole, moments.per_class(x[fold], y[fold], num_classes=K))
+        for from_moments, fit in (
+            (lda.fit_from_moments, lda.fit),
+            (qda.fit_from_moments, qda.fit),
+            (gaussian.fit_from_moments, gaussian.fit),
+            (gaussian.fit_tied_from_moments, gaussian.fit_tied),
+            (least_squares.fit_from_moments, least_squares.fit),
+        ):
+            refit = fit(x, y, sample_weight=1.0 * ~fold, num_classes=K)
+            assert_close(from_moments(rest), refit, 1e-9)
+    line, _ = least_squares.regress(x, 1.0 * y, l2=0.1)
+    merged, _ = least_squares.regress_from_moments(moments.regression(x, 1.0 * y), l2=0.1)
+    assert_close(merged, line, 1e-11)
+
+
+def test_many_row_blocks_are_one():
+    rng = np.random.default_rng(0)
+    n = 40_000
+    y = rng.integers(K, size=n)
+    x = rng.normal(size=(n, 2)) + y[:, None]
+    found = moments.per_class(x, y, num_classes=K)
+    for c in range(K):
+        z = x[y == c] - x[y == c].mean(0)
+        np.testing.assert_allclose(found.scatter[c], z.T @ z, rtol=1e-12, atol=1e-8)
+        np.testing.assert_allclose(found.mean[c], x[y == c].mean(0), atol=1e-14)
+
+
+@pytest.mark.parametrize("dtype, shift, tolerance", [(np.float32, 1e6, 1e-4), (float, 1e8, 1e-7)])
+def test_data_far_from_zero_keep_their_digits(dtype, shift, tolerance):
+    """Multiples of 1/8 of the spacing of numbers there: what is stored is exact."""
+    rng = np.random.default_rng(0)
+    grain = np.spacing(dtype(shift))
+    z = np.round(rng.normal(size=(N, D)) * 100) * float(grain)
+    y = np.arange(N) % K
+    x = (z + shift).astype(dtype)
+    near, far = moments.tied(z.astype(dtype), y), moments.tied(x, y)
+    np.testing.assert_allclose(far.scatter, near.scatter, rtol=tolerance, atol=1e-5 * grain**2 * N)
+
+
+# --- bad input -----------------------------------------------------------------------------------
+
+FITS = {
+    "lda": functools.partial(lda.fit, num_classes=K),
+    "qda": functools.partial(qda.fit, num_classes=K),
+    "gaussian": functools.partial(gaussian.fit, num_classes=K),
+    "tied": functools.partial(gaussian.fit_tied, num_classes=K),
+    "least_squares": functools.partial(least_squares.fit, num_classes=K),
+}
+COMMON = ("lda", "tied", "least_squares")
+
+
+def troubles(name):
+    """Arguments that are legal but awkward, the status, and whether params are finite."""
+    x, y, weight = drawn()
+    one = np.ones(N)
+    constant, twin = x.copy(), x.copy()
+    constant[:, 1], twin[:, 3] = 5.0, twin[:, 0]
+    yield "constant column", (constant, y, one), Status.RANK_DEFICIENT
+    yield "duplicated column", (twin, y, one), Status.RANK_DEFICIENT
+    few = np.where(np.arange(N) < D, one, 0)
+    small = Status.RANK_DEFICIENT if name in COMMON else Status.CLASS_TOO_SMALL
+    yield "n < d", (x, y, few), small
+    lone = np.where((y != 2) | (np.arange(N) == 2), one, 0)
+    yield "one row in a class", (x, y, lone), Status.CONVERGED if name in COMMON else small
+    yield "an absent class", (x, y, np.where(y != 2, one, 0)), Status.CONVERGED
+    yield "one class", (x, y, np.where(y == 1, one, 0)), Status.CLASS_TOO_SMALL
+    holed = x.copy()
+    holed[weight == 0] = np.nan
+    yield "NaN without weight", (holed, y, weight), Status.CONVERGED
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_troubles_have_their_status_alone_and_as_a_lane(name):
+    cases = list(troubles(name))
+    fit = FITS[name]
+    lanes = jax.jit(jax.vmap(lambda x, y, w: fit(x, y, sample_weight=w)))
+    together = lanes(*stack([arguments for _, arguments, _ in cases]))
+    for i, (words, (x, y, weight), status) in enumerate(cases):
+        params, info = fit(x, y, sample_weight=weight)
+        assert info.status == status, words
+        assert together[1].status[i] == status, words
+        assert_close(jax.tree.map(lambda a, i=i: a[i], together[0]), params, 1e-6)
+        if status <= Status.RANK_DEFICIENT:
+            chosen = jaxlin.predict(params, np.where(np.isnan(x), 0, x))
+            assert set(np.unique(chosen)) <= set(y[weight > 0]), words
+
+
+def test_a_duplicated_column_changes_nothing_but_the_status():
+    x, y, _ = drawn()
+    wide = np.concatenate([x, x[:, :1]], axis=1)
+    for fit in (lda.fit, qda.fit, least_squares.fit, gaussian.fit, gaussian.fit_tied):
+        narrow, _ = fit(x, y)
+        params, info = fit(wide, y)
+        assert info.status == Status.RANK_DEFICIENT
+        ours, theirs = jaxlin.scores(params, wide), jaxlin.scores(narrow, x)
+        assert_close(centred(np.asarray(ours)), centred(np.asarray(theirs)), 1e-8)
+
+
+def test_the_least_norm_of_least_squares():
+    """Whatever the units of the columns, as numpy's lstsq in the user's own."""
+    x, y, _ = drawn()
+    wide = np.concatenate([x, x[:, :1], 3 * x[:, 1:2]], axis=1)
+    params, info = least_squares.fit(wide, y)
+    assert info.status == Status.RANK_DEFICIENT
+    z = wide - wide.mean(0)
+    expected = np.linalg.lstsq(z, np.eye(K)[y] - np.eye(K)[y].mean(0), rcond=1e-12)[0].T
+    assert_close(params.weights, expected, 1e-9)
+
+
+def test_a_small_class_is_mended_by_pooling_or_shrinkage():
+    x, y, _ = drawn()
+    keep = np.where((y != 2) | (np.arange(N) < 9), 1.0, 0.0)
+    assert qda.fit(x, y, sample_weight=keep)[1].status == Status.CLASS_TOO_SMALL
+    for options in ({"pooling": 0.1}, {"shrinkage": 0.1}, {"shrinkage": lda.ledoit_wolf}):
+        params, info = qda.fit(x, y, sample_weight=keep, **options)
+        assert info.status == Status.CONVERGED
+        assert all(np.all(np.isfinite(leaf)) for leaf in params)
+
+
+@pytest.mark.parametrize("fit", [lda.fit, qda.fit, gaussian.fit, gaussian.fit_tied])
+def test_priors(fit):
+    x, y, _ = drawn()
+    once, _ = fit(x, y, priors=np.array([0.1, 0.2, 0.7]))
+    assert_close(fit(x, y, priors=np.array([1.0, 2.0, 7.0]))[0], once, 1e-12)
+    for bad, words in (
+        ([0.5, -0.1, 0.6], "priors: 1 of 3 entries are negative"),
+        ([0.0, 0.0, 0.0], "not valid"),
+        ([np.nan] * 3, "priors: 3 of 3 entries"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            fit(x, y, priors=np.array(bad))
+    with pytest.raises(ValueError, match=r"priors: expected shape \(3,\), got \(2,\)"):
+        fit(x, y, priors=np.ones(2))
+    priors = np.array([[1.0, 1, 1], [1, -1, 1], [2, 1, 1]])
+    params, info = jax.vmap(lambda p: fit(x, y, num_classes=K, priors=p))(priors)
+    assert list(info.status) == [0, Status.INVALID_DATA, 0]
+    assert all(np.all(np.isnan(leaf[1])) for leaf in params)
+
+
+def test_numbers_outside_their_range_name_the_argument():
+    x, y, _ = drawn()
+    for fit, option in ((lda.fit, "shrinkage"), (qda.fit, "shrinkage"), (qda.fit, "pooling")):
+        for value in (-0.1, 1.1, np.nan):
+            with pytest.raises(ValueError, match=rf"{option}: 1 of 1 entries are not in \[0, 1\]"):
+                fit(x, y, **{option: value})
+    with pytest.raises(ValueError, match="l2"):
+        least_squares.fit(x, y, l2=-1.0)
+    with pytest.raises(ValueError, match=r"divisor: expected one of \('n', 'n-k'\), got 'n-1'"):
+        lda.fit(x, y, divisor="n-1")
+    with pytest.raises(ValueError, match="num_directions: expected from 1 to 2, got 3"):
+        fisher.directions(x, y, num_directions=3)
+    with pytest.raises(TypeError, match="expected ClassMoments, got TiedMoments"):
+        qda.fit_from_moments(moments.tied(x, y))
+
+
+# --- derivatives ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "fit",
+    [lda.fit, qda.fit, gaussian.fit, gaussian.fit_tied, least_squares.fit, fisher.fit],
+    ids=lambda fit: fit.__module__,
+)
+def test_derivatives_in_the_data_and_weights(fit):
+    k = 2 if fit is fisher.fit else K
+    x, y, _ = drawn(k=k)
+    options = {} if fit is fisher.fit else {"num_classes": k}
+    rng = np.random.default_rng(1)
+    moved, more = rng.normal(size=x.shape), rng.normal(size=N)
+
+    @jax.jit
+    def along(t):
+        params, _ = fit(x + t * moved, y, sample_weight=1 + t * more, **options)
+        return params
+
+    step = 1e-5
+    numeric = jax.tree.map(lambda a, b: (a - b) / (2 * step), along(step), along(-step))
+    forward = jax.jvp(along, (0.0,), (1.0,))[1]
+    backward = jax.jacrev(along)(0.0)
+    assert_close(forward, numeric, 1e-6)
+    assert_close(backward, forward, 1e-10)
+
+
+def test_derivatives_of_what_failed():
+    """NaN where they are used, and 0 where they were masked before."""
+    x, y, _ = drawn()
+
+    def total(x, masked):
+        params, info = lda.fit(x, y, num_classes=K, sample_weight=jnp.full(N, -1.0))
+        if masked:
+            params = jax.tree.map(lambda a: jnp.where(info.status <= 1, a, 0), params)
+        return sum(jnp.sum(leaf) for leaf in params)
+
+    assert np.all(np.isnan(jax.jit(jax.grad(functools.partial(total, masked=False)))(x)))
+    assert not np.any(jax.jit(jax.grad(functools.partial(total, masked=True)))(x))

@@ -33,6 +33,12 @@ SWEEPS = {
 EVENTS = []
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _room():
+    """jax's tables of traced functions hold so many and no more; a whole suite can fill them."""
+    jax.clear_caches()
+
+
 def _listen(event, duration, **details):
     if event.endswith(("jaxpr_trace_duration", "backend_compile_duration")):
         EVENTS.append(f"{event.rsplit('/', 1)[1]} of {details.get('fun_name')}")

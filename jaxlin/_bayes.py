@@ -130,6 +130,19 @@ def _shrunk(covariance: jax.Array, shrinkage: jax.Array | None, mask: Any) -> ja
     return covariance + shrinkage * (size * jnp.diag(there) - covariance)
 
 
+def few_rows(s: Scatter, given: Options, mask: Any) -> jax.Array:
+    """`(k,)`, classes whose own covariance is singular for want of rows, and left as it is."""
+    few = (s.rows > 0) & (s.rows.astype(s.weight.dtype) <= number_of_features(s, mask))
+    return few & (given.shrinkage == 0) & (given.pooling == 0)
+
+
+def few_degrees(s: Scatter, given: Options, mask: Any) -> jax.Array:
+    """Whether the tied covariance is singular for want of rows, whatever rounding made of it."""
+    degrees = jnp.sum(s.rows - (s.rows > 0).astype(s.rows.dtype))
+    few = degrees.astype(s.weight.dtype) < number_of_features(s, mask)
+    return few & (given.shrinkage == 0)
+
+
 def inverses(covariances: jax.Array, present: jax.Array, mask: Any) -> _linalg.Inverse:
     """Of each present class's covariance; of absent ones, that of the identity."""
     eye = jnp.eye(covariances.shape[-1], dtype=covariances.dtype)

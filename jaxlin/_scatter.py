@@ -37,7 +37,8 @@ def of_rows(rows: _rows.Rows, k: int, *, per_class: bool) -> Scatter:
     classes = jnp.arange(k, dtype=rows.y.dtype)
 
     def part(block):
-        inside = (block.y[:, None] == classes[None, :]) & (block.weight > 0)[:, None]
+        # By what a row holds, not by its weight, whose derivative is wanted at 0 too.
+        inside = (block.y[:, None] == classes[None, :]) & block.ok[:, None]
         return _part(block.x, inside, block.weight, per_class), ()
 
     return _merge(part, rows)
@@ -55,7 +56,7 @@ def of_columns(rows: _rows.Rows) -> Scatter:
 
     def part(block):
         columns = jnp.concatenate([block.x, block.y[:, None]], axis=1)
-        return _part(columns, (block.weight > 0)[:, None], block.weight, per_class=False), ()
+        return _part(columns, block.ok[:, None], block.weight, per_class=False), ()
 
     return _merge(part, rows)
 
@@ -83,7 +84,7 @@ def _part(x: jax.Array, inside: jax.Array, weight: jax.Array, per_class: bool) -
     total = jnp.sum(sizes)
     # Where it is cut off from the weights' derivative, any centre is as good as another.
     centre = jax.lax.stop_gradient(dot(weight, x) / jnp.where(total > 0, total, 1))
-    z = jnp.where((weight > 0)[:, None], x - centre[None, :], 0)
+    z = jnp.where(jnp.any(inside, axis=1)[:, None], x - centre[None, :], 0)
     offset = dot(member.T, z) / jnp.where(sizes > 0, sizes, 1)[:, None]
     z = z - dot(inside.astype(x.dtype), offset)
     if not per_class:
@@ -92,7 +93,8 @@ def _part(x: jax.Array, inside: jax.Array, weight: jax.Array, per_class: bool) -
         n, d = x.shape
         each = (member[:, :, None] * z[:, None, :]).reshape(n, -1)
         scatter = dot(each.T, z).reshape(-1, d, d)
-    return Scatter(sizes, jnp.sum(inside, axis=0, dtype=jnp.int32), centre, offset, scatter)
+    present = inside & (weight > 0)[:, None]
+    return Scatter(sizes, jnp.sum(present, axis=0, dtype=jnp.int32), centre, offset, scatter)
 
 
 def combine(a: Scatter, b: Scatter) -> Scatter:

@@ -261,7 +261,7 @@ def rayleigh_quotient(
 
 def _projected(projection, y, sample_weight):
     """Size, mean and scatter of the projections of each class, `(2,)` each."""
-    member = jnp.stack([y < 1, y > 0]) & (sample_weight > 0)[None, :]
+    member = jnp.stack([y < 1, y > 0])
     weight = jnp.where(member, sample_weight[None, :], 0)
     size = jnp.sum(weight, axis=1)
     safe = jnp.where(size > 0, size, 1)

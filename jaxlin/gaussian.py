@@ -479,7 +479,7 @@ def _own(divisor, s, valid, given, mask, source):
     inverses = _bayes.inverses(covariances, present, mask)
     d = _bayes.number_of_features(s, mask)
     deficient = inverses.deficient & present
-    small = jnp.any(deficient & (s.rows.astype(d.dtype) <= d))
+    small = jnp.any(_bayes.few_rows(s, given, mask))
     there = jnp.ones(covariances.shape[-1], bool) if mask is None else mask
     eye = jnp.diag(there.astype(covariances.dtype))
     params = Gaussian(
@@ -501,5 +501,6 @@ def _common(divisor, s, valid, given, mask, source):
     d = _bayes.number_of_features(s, mask)
     objective = _bayes.negative_log_likelihood(s, priors, covariance, inverse, d)
     small = _bayes.no_degrees(s, divisor)
-    info = _bayes.verdict(s, valid, small, inverse.deficient, objective)
+    deficient = inverse.deficient | _bayes.few_degrees(s, given, mask)
+    info = _bayes.verdict(s, valid, small, deficient, objective)
     return _bayes.guarded(params, valid & ~small, (source, given)), info

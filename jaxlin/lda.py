@@ -164,7 +164,8 @@ def _discriminants(divisor, s, valid, given, mask, source):
     small = _bayes.no_degrees(s, divisor)
     d = _bayes.number_of_features(s, mask)
     objective = _bayes.negative_log_likelihood(s, priors, covariance, inverse, d)
-    info = _bayes.verdict(s, valid, small, inverse.deficient, objective)
+    deficient = inverse.deficient | _bayes.few_degrees(s, given, mask)
+    info = _bayes.verdict(s, valid, small, deficient, objective)
     return _bayes.guarded(Linear(weights=weights, bias=bias), valid & ~small, (source, given)), info
 
 

@@ -139,7 +139,8 @@ def _discriminants(divisor, s, valid, given, mask, source):
     inverses = _bayes.inverses(covariances, present, mask)
     d = _bayes.number_of_features(s, mask)
     deficient = inverses.deficient & present
-    small = jnp.any(deficient & (s.rows.astype(d.dtype) <= d))
+    lacking = _bayes.few_rows(s, given, mask)
+    small = jnp.any(lacking | (deficient & (s.rows.astype(d.dtype) <= d)))
     matrix = jnp.where(present[:, None, None], inverses.matrix, 0)
     means = _scatter.means(s)
     weights = jnp.sum(matrix * means[:, None, :], axis=2)

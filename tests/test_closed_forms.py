@@ -499,6 +499,23 @@ def test_derivatives_in_the_data_and_weights(fit):
     assert_close(backward, forward, 1e-10)
 
 
+@pytest.mark.parametrize("fit", [lda.fit, qda.fit, least_squares.fit, fisher.fit])
+def test_the_derivative_at_a_row_of_weight_zero_is_the_true_one(fit):
+    k = 2 if fit is fisher.fit else K
+    x, y, _ = drawn(k=k)
+    options = {} if fit is fisher.fit else {"num_classes": k}
+
+    @jax.jit
+    def at(weight):
+        return fit(x, y, sample_weight=jnp.ones(N).at[7].set(weight), **options)[0]
+
+    step = 1e-6  # to one side, the only one there is: the error is of its order
+    numeric = jax.tree.map(lambda a, b: (a - b) / step, at(step), at(0.0))
+    slope = jax.jacfwd(at)(0.0)
+    assert max(float(jnp.max(jnp.abs(leaf))) for leaf in slope) > 1e-3
+    assert_close(slope, numeric, 1e-4)
+
+
 def test_derivatives_of_what_failed():
     """NaN where they are used, and 0 where they were masked before."""
     x, y, _ = drawn()

@@ -3,6 +3,9 @@
 The tests compile thousands of programs and run each once, so the compiler is asked for speed of
 its own, not of the code: half of the suite's time. Flags that the caller has set stay as they are:
 `XLA_FLAGS=--xla_backend_optimization_level=3 pytest` tests what a user runs, as `.ci/run` does.
+
+Tracing keeps one core busy, so the whole suite runs in two processes where pytest-xdist is
+installed; `pytest -n 0`, or naming the tests to run, keeps to one.
 """
 
 import os
@@ -13,8 +16,22 @@ if version("jaxlib").startswith("0.10."):
     FAST.append("--xla_cpu_use_fusion_emitters=false")  # a flag that later versions refuse
 os.environ.setdefault("XLA_FLAGS", " ".join(FAST))
 
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # two processes, one GPU
+
 import jax  # noqa: E402
+import pytest  # noqa: E402
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config):
+    """Two workers for the whole suite. A worker reads this file too, and must start none."""
+    worker = hasattr(config, "workerinput") or "PYTEST_XDIST_WORKER" in os.environ
+    whole = config.args_source == pytest.Config.ArgsSource.TESTPATHS
+    unset = getattr(config.option, "numprocesses", 0) is None  # absent without pytest-xdist
+    free = not (config.option.collectonly or config.option.usepdb)
+    if unset and whole and free and not worker:
+        config.option.tx, config.option.dist = ["popen"] * 2, "worksteal"

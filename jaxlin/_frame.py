@@ -2,20 +2,24 @@
 
 With a bias the columns are centred, which costs nothing; they are scaled by powers of two, which
 rounds nothing. Raw units of any size are then solved alike, and the Newton system is well scaled.
-Shapes: `n` rows, `d` features, `p` = d + 1 coordinates with a bias, else d.
+Scores of k classes move in a basis of those that sum to zero over the classes present.
+Shapes: `n` rows, `d` features, `p` = d + 1 coordinates with a bias, else d; `K` scores of `m`
+degrees of freedom, one for a plane, else K - 1.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from jaxlin import _checks, _linalg, _rows
 from jaxlin._linalg import dot
-from jaxlin.types import Hyperplane
+from jaxlin.types import Linear
 
 # Rows sampled for the frame of an x that many lanes share.
 SAMPLE_ROWS = 64
+# The score of an absent class: its probability is exactly 0, and so is all that comes of it.
+NEVER = -1e30
 
 
 class Problem(NamedTuple):
@@ -32,6 +36,8 @@ class Problem(NamedTuple):
       units, and that with its largest part of a score
     free: `(p,)`, coordinates in play without penalty
     idle: `(d,)`, columns that are asked for but hold one value, and have no penalty
+    basis: `(K, m)`, orthonormal, 0 in the rows of absent classes; or None for one score
+    used: `(m,)`, the columns of the basis that are not 0
     """
 
     rows: _rows.Rows
@@ -44,6 +50,8 @@ class Problem(NamedTuple):
     sizes: jax.Array
     free: jax.Array
     idle: jax.Array
+    basis: jax.Array | None
+    used: jax.Array
 
 
 @jax.custom_batching.custom_vmap
@@ -83,7 +91,7 @@ def _scale(largest: jax.Array) -> jax.Array:
     return jnp.minimum(1 / _linalg.power_of_two(largest), _checks.safe_range(largest.dtype))
 
 
-def make(rows: _rows.Rows, l2: jax.Array, bias: bool) -> Problem:
+def make(rows: _rows.Rows, l2: jax.Array, bias: bool, basis: jax.Array | None = None) -> Problem:
     centre, scale = _centre_and_scale(rows)
     centre = centre if bias else jnp.zeros_like(centre)
 
@@ -120,7 +128,23 @@ def make(rows: _rows.Rows, l2: jax.Array, bias: bool) -> Problem:
         sizes=jnp.stack([with_bias(moved, 1, bias), with_bias(moved + largest * spread, 1, bias)]),
         free=with_bias((l2 == 0) & in_play, True, bias),
         idle=idle,
+        basis=basis,
+        used=jnp.ones(1, bool) if basis is None else jnp.any(basis != 0, axis=0),
     )
+
+
+def class_basis(present: jax.Array, dtype: Any) -> jax.Array:
+    """Orthonormal columns `(k, k - 1)` of sum 0 over the classes present `(k,)`: Helmert's.
+
+    Of c classes present the first c - 1 columns in use, in the order of the classes; the others 0.
+    """
+    k = present.shape[0]
+    # The class that is the r-th present closes column r - 1: the mean of those before, against it.
+    rank = (jnp.cumsum(present) - 1).astype(dtype)[:, None]
+    column = jnp.arange(1, k, dtype=dtype)[None, :]
+    size = jax.lax.rsqrt(column * (column + 1))
+    value = jnp.where(rank < column, size, jnp.where(rank == column, -column * size, 0))
+    return jnp.where(present[:, None] & (column <= jnp.max(rank)), value, 0)
 
 
 def with_bias(features: jax.Array, last: float, bias: bool) -> jax.Array:
@@ -141,24 +165,49 @@ def unscaled(problem: Problem) -> jax.Array:
     return problem.scale * problem.spread[: problem.scale.size]
 
 
-def enter(problem: Problem, init: Hyperplane | None, bias: bool) -> jax.Array:
-    """theta of the user's params; a column out of play starts, and stays, at 0."""
+def scores(problem: Problem, u: jax.Array) -> jax.Array:
+    """Scores `(rows, K)` of `u (rows, m)`."""
+    if problem.basis is None:
+        return u
+    absent = ~jnp.any(problem.basis != 0, axis=1)
+    return dot(u, problem.basis.T) + jnp.where(absent, NEVER, 0).astype(u.dtype)[None, :]
+
+
+def in_basis(problem: Problem, a: jax.Array) -> jax.Array:
+    """Derivatives in the scores, `(..., K)`, as derivatives in u, `(..., m)`."""
+    return a if problem.basis is None else dot(a, problem.basis)
+
+
+def of_basis(problem: Problem, a: jax.Array) -> jax.Array:
+    """What each score has of `a (m, ...)`: `(K, ...)`."""
+    return a if problem.basis is None else dot(problem.basis, a)
+
+
+def inert(problem: Problem) -> jax.Array:
+    """`(m, p)`, the coordinates out of play: of masked and constant columns, and absent classes."""
+    return ~problem.used[:, None] | (problem.spread == 0)[None, :]
+
+
+def enter(problem: Problem, init: Linear | None, bias: bool) -> jax.Array:
+    """theta `(m, p)` of the user's params; a column out of play starts, and stays, at 0."""
     if init is None:
-        return jnp.zeros_like(problem.spread)
+        return jnp.zeros((problem.used.size, problem.spread.size), problem.spread.dtype)
+    if problem.basis is not None:
+        init = jax.tree.map(lambda a: dot(problem.basis.T, a), init)
     factor = unscaled(problem)
-    theta = jnp.where(factor > 0, init.weights / jnp.where(factor > 0, factor, 1), 0)
+    theta = jnp.where(factor > 0, init.weights / jnp.where(factor > 0, factor, 1)[None, :], 0)
     if bias:
-        moved = init.bias + dot(problem.centre, init.weights)
-        theta = jnp.concatenate([theta, moved[None]])
+        moved = init.bias + dot(init.weights, problem.centre)
+        theta = jnp.concatenate([theta, moved[:, None]], axis=1)
     return jax.lax.stop_gradient(theta)
 
 
-def leave(problem: Problem, theta: jax.Array, bias: bool) -> Hyperplane:
+def leave(problem: Problem, theta: jax.Array, bias: bool) -> Linear:
+    """The params of theta in the user's units, of each score."""
     d = problem.centre.size
-    weights = theta[:d] * unscaled(problem)
-    if not bias:
-        return Hyperplane(weights=weights, bias=jnp.zeros((), theta.dtype))
-    return Hyperplane(weights=weights, bias=theta[d] - dot(problem.centre, weights))
+    weights = theta[:, :d] * unscaled(problem)[None, :]
+    offset = theta[:, d] - dot(weights, problem.centre) if bias else jnp.zeros_like(theta[:, 0])
+    return Linear(weights=of_basis(problem, weights), bias=of_basis(problem, offset))
 
 
 def columns(problem: Problem, block: _rows.Rows) -> jax.Array:

@@ -96,11 +96,13 @@ class Inverse(NamedTuple):
     matrix: `(p, p)`
     log_determinant: `()`, of A on its range
     deficient: `()` bool, whether that is not everything
+    pivot: `()`, the least squared pivot of A with unit diagonal, see `Factor`
     """
 
     matrix: jax.Array
     log_determinant: jax.Array
     deficient: jax.Array
+    pivot: jax.Array
 
 
 def pseudo_inverse(a: jax.Array, mask: jax.Array | None = None) -> Inverse:
@@ -129,7 +131,8 @@ def pseudo_inverse(a: jax.Array, mask: jax.Array | None = None) -> Inverse:
     matrix = inverse - lost / lent
     if mask is not None:
         matrix = jnp.where(mask[:, None] & mask[None, :], matrix, 0)
-    return Inverse(matrix, log_determinant - rank_lost * jnp.log(lent), rank_lost > 0.5)
+    whole = log_determinant - rank_lost * jnp.log(lent)
+    return Inverse(matrix, whole, rank_lost > 0.5, first.pivot)
 
 
 @jax.custom_jvp

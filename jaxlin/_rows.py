@@ -88,51 +88,28 @@ def prepare(
     return rows, total * largest / SHRINK, valid
 
 
-def fold(f: Callable[[Rows], tuple[Any, Any]], rows: Rows) -> tuple[Any, Any]:
+def fold(
+    f: Callable[[Rows], tuple[Any, Any]], rows: Rows, entries: int = BLOCK_ENTRIES
+) -> tuple[Any, Any]:
     """Fold `f` over blocks of rows.
 
     Args:
       f: maps a block, whose x is clean and in the working dtype, to `(sums, maxima)`, two pytrees
         of arrays (either may be `()`) in which a row of weight 0 must not be felt.
       rows: the whole.
+      entries: of x in a block.
 
     Returns:
       `(sums, maxima)` over all rows.
     """
-
-    def combine(a, b):
-        return jax.tree.map(jnp.add, a[0], b[0]), jax.tree.map(jnp.maximum, a[1], b[1])
-
-    return merge(f, combine, rows, neutral=(0.0, -jnp.inf))
-
-
-def merge(
-    f: Callable[[Rows], tuple[Any, Any]],
-    combine: Callable[[Any, Any], Any],
-    rows: Rows,
-    neutral: tuple[float, float] = (0.0, 0.0),
-    entries: int = BLOCK_ENTRIES,
-) -> Any:
-    """`f` of each block of rows, put together.
-
-    Args:
-      f: maps a block, as in `fold`, to a pair of pytrees.
-      combine: puts two such pairs together; associative.
-      rows: the whole.
-      neutral: what fills the pair that `combine` leaves any other as it is with.
-      entries: of x in a block.
-
-    Returns:
-      The pair of all rows.
-    """
     n, d = rows.x.shape
-    size = max(MIN_BLOCK_ROWS, entries // max(d, 1))
+    size = block_rows(d, entries)
     if n < 2 * size:
         return f(_clean(rows))
-    shapes = jax.eval_shape(lambda r: f(_clean(r)), _take(rows, 0, size))
-    init = tuple(
-        jax.tree.map(lambda a, fill=fill: jnp.full(a.shape, fill, a.dtype), part)
-        for part, fill in zip(shapes, neutral, strict=True)
+    sums, maxima = jax.eval_shape(lambda r: f(_clean(r)), _take(rows, 0, size))
+    init = (
+        jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), sums),
+        jax.tree.map(lambda a: jnp.full(a.shape, -jnp.inf, a.dtype), maxima),
     )
 
     def step(carry, i):
@@ -141,9 +118,70 @@ def merge(
         block = _take(rows, start, size)
         unseen = start + jnp.arange(size) >= i * size
         block = block._replace(weight=jnp.where(unseen, block.weight, 0))
-        return combine(carry, f(_clean(block))), None
+        added, largest = f(_clean(block))
+        return (
+            jax.tree.map(jnp.add, carry[0], added),
+            jax.tree.map(jnp.maximum, carry[1], largest),
+        ), None
 
     return jax.lax.scan(step, init, jnp.arange(-(-n // size)))[0]
+
+
+def block_rows(d: int, entries: int = BLOCK_ENTRIES) -> int:
+    """Rows in a block of `d` columns; fewer than two blocks are folded as one."""
+    return max(MIN_BLOCK_ROWS, entries // max(d, 1))
+
+
+def fold_by_class(f: Callable[[Rows, jax.Array], Any], rows: Rows, k: int, size: int) -> Any:
+    """The sum of `f` over the rows of each class.
+
+    Blocks of one class each cost what all rows at once do, where a pass that tells the classes
+    apart inside a block costs k times that.
+
+    Args:
+      f: maps a block, as in `fold`, whose rows that are `ok` are of one class, and that class, to
+        a pytree of arrays in which a row of weight 0 must not be felt.
+      rows: the whole, y class indices.
+      k: number of classes.
+      size: rows in a block.
+
+    Returns:
+      Sums, with a leading axis of k.
+    """
+    n, _ = rows.x.shape
+    order, ends = _sorted_by_class(rows.y, k)
+    starts = jnp.concatenate([jnp.zeros(1, jnp.int32), ends[:-1]])
+    blocks = -(-(ends - starts) // size)
+    last = jnp.cumsum(blocks)
+
+    def of_block(i):
+        c = jnp.minimum(jnp.searchsorted(last, i, side="right"), k - 1)
+        at = starts[c] + (i - last[c] + blocks[c]) * size + jnp.arange(size, dtype=jnp.int32)
+        inside = at < ends[c]
+        block = _gather(rows, order[jnp.minimum(at, n - 1)])
+        weight = jnp.where(inside, block.weight, 0)
+        return c, f(_clean(block._replace(ok=block.ok & inside, weight=weight)), c)
+
+    def step(sums, i):
+        c, added = of_block(i)
+        return jax.tree.map(lambda a, b: a.at[c].add(b), sums, added), None
+
+    shapes = jax.eval_shape(lambda: of_block(jnp.int32(0))[1])
+    init = jax.tree.map(lambda a: jnp.zeros((k, *a.shape), a.dtype), shapes)
+    return jax.lax.scan(step, init, jnp.arange(n // size + k, dtype=jnp.int32))[0]
+
+
+def _sorted_by_class(y: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
+    """The rows in the order of their classes, and where each class ends, `(k,)`."""
+    n = y.shape[0]
+    if n * (k + 1) < 2**32:
+        # One sort of numbers that hold both is several times as fast as a sort of pairs.
+        both = jnp.sort(y.astype(jnp.uint32) * n + jnp.arange(n, dtype=jnp.uint32))
+        order = (both % n).astype(jnp.int32)
+    else:
+        order = jnp.argsort(y, stable=True)
+    classes = jnp.arange(k, dtype=y.dtype)
+    return order, jnp.searchsorted(y[order], classes, side="right").astype(jnp.int32)
 
 
 def map_rows(f: Callable[[jax.Array], jax.Array], rows: Rows) -> jax.Array:
@@ -157,10 +195,12 @@ def map_rows(f: Callable[[jax.Array], jax.Array], rows: Rows) -> jax.Array:
     return _map_blocks(of_block, parts)
 
 
-def _map_blocks(f: Callable[[Any], jax.Array], rows: Any) -> jax.Array:
+def _map_blocks(
+    f: Callable[[Any], jax.Array], rows: Any, entries: int = BLOCK_ENTRIES
+) -> jax.Array:
     """`f` of each block of the leading axis, so that what is made of x stays in cache."""
     n, d = jax.tree.leaves(rows)[0].shape
-    size = max(MIN_BLOCK_ROWS, BLOCK_ENTRIES // max(d, 1))
+    size = block_rows(d, entries)
     if n < 2 * size:
         return f(rows)
 
@@ -185,6 +225,12 @@ def _take(rows: Rows, start: Any, size: int) -> Rows:
     return part._replace(feature_mask=mask)
 
 
+def _gather(rows: Rows, at: jax.Array) -> Rows:
+    mask = rows.feature_mask
+    part = jax.tree.map(lambda a: a[at], rows._replace(feature_mask=None))
+    return part._replace(feature_mask=mask)
+
+
 def _clean(block: Rows) -> Rows:
     keep = block.ok[:, None]
     if block.feature_mask is not None:
@@ -202,7 +248,7 @@ def _usable(x: jax.Array, feature_mask: jax.Array | None) -> jax.Array:
             fine |= ~feature_mask[None, :]
         return jnp.all(fine, axis=1)
 
-    return _map_blocks(of_block, x)
+    return _map_blocks(of_block, x, 4 * BLOCK_ENTRIES)  # of which booleans are made
 
 
 def _label_fits(y: jax.Array, num_classes: int | None) -> jax.Array:

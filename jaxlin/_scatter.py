@@ -1,9 +1,9 @@
 """Class weights, means and scatter in one pass: what every closed form is made of.
 
-Parts are centred where they are made and merged by Chan, Golub and LeVeque's formula (1983), so
-that data at 1e8 keep the digits they have. Means are kept as an offset from a centre near the
-data, whose difference from any other part's centre is exact. Shapes: `n` rows, `d` features, `k`
-classes.
+Products are taken about a point near each class, and merged by Chan, Golub and LeVeque's formula
+(1983), so that data at 1e8 keep the digits they have. Means are kept as an offset from a centre
+near the data, whose difference from any other part's centre is exact.
+Shapes: `n` rows, `d` features, `k` classes.
 """
 
 from typing import Any, NamedTuple
@@ -13,6 +13,11 @@ import jax.numpy as jnp
 
 from jaxlin import _rows
 from jaxlin._linalg import dot
+
+# Rows whose means the statistics are taken about.
+SAMPLE_ROWS = 2048
+# Rows in a block of one class, at least: below this a block is mostly overhead.
+MIN_CLASS_BLOCK = 64
 
 
 class Scatter(NamedTuple):
@@ -34,31 +39,117 @@ class Scatter(NamedTuple):
 
 def of_rows(rows: _rows.Rows, k: int, *, per_class: bool) -> Scatter:
     """The statistics of prepared rows, whose weights sum to one."""
-    classes = jnp.arange(k, dtype=rows.y.dtype)
-
-    def part(block):
-        # By what a row holds, not by its weight, whose derivative is wanted at 0 too.
-        inside = (block.y[:, None] == classes[None, :]) & block.ok[:, None]
-        return _part(block.x, inside, block.weight, per_class), ()
-
-    return _merge(part, rows)
-
-
-def _merge(part, rows):
-    # Products of more rows use the cores better; but no more than a part of x's own size.
+    near = _near(rows.x, rows, k)
     n, d = rows.x.shape
-    entries = max(_rows.BLOCK_ENTRIES, min(4 * _rows.BLOCK_ENTRIES, n * d // 32))
-    return _rows.merge(part, lambda a, b: (combine(a[0], b[0]), ()), rows, entries=entries)[0]
+    entries = block_entries(n, d)
+    size = _rows.block_rows(d, entries)
+    if per_class and n >= 2 * size:
+        return _about(near, _of_each_class(rows, near, min(size, max(n // k, MIN_CLASS_BLOCK))))
+
+    def sums(block):
+        z = jnp.where(block.ok[:, None], block.x - near[block.y], 0)
+        member = _members(block, k)
+        if per_class:
+            left = (member[:, :, None] * _with_one(z)[:, None, :]).reshape(z.shape[0], -1)
+        else:
+            left = jnp.concatenate([z * block.weight[:, None], member], axis=1)
+        return (dot(left.T, _with_one(z)), _count(member)), ()
+
+    (products, count), _ = _rows.fold(sums, rows, entries)
+    if per_class:
+        products = products.reshape(k, d + 1, d + 1)
+        return _about(near, (products[:, :d, :d], products[:, d], count))
+    return _about(near, (products[:d, :d], products[d:], count))
 
 
 def of_columns(rows: _rows.Rows) -> Scatter:
     """The statistics of x with the targets y as one more column, all rows as one class."""
+    one = rows._replace(y=jnp.zeros(rows.y.shape, jnp.int32))
+    near = jnp.concatenate([_near(rows.x, one, 1), _near(rows.y[:, None], one, 1)], axis=1)
 
-    def part(block):
-        columns = jnp.concatenate([block.x, block.y[:, None]], axis=1)
-        return _part(columns, block.ok[:, None], block.weight, per_class=False), ()
+    def sums(block):
+        columns = jnp.concatenate([block.x, block.y[:, None]], axis=1) - near
+        return _of_one_class(block, columns), ()
 
-    return _merge(part, rows)
+    (products, count), _ = _rows.fold(sums, rows, block_entries(*rows.x.shape))
+    return _about(near, (products[:-1, :-1], products[-1:], count[None]))
+
+
+def _of_each_class(rows, near, size):
+    """What `_about` takes, from blocks of one class each."""
+
+    def products(block, c):
+        return _of_one_class(block, block.x - near[c][None, :])
+
+    products, count = _rows.fold_by_class(products, rows, near.shape[0], size)
+    return products[:, :-1, :-1], products[:, -1], count
+
+
+def _of_one_class(block, z):
+    z = _with_one(jnp.where(block.ok[:, None], z, 0))
+    return dot((z * block.weight[:, None]).T, z), _count(block.weight)
+
+
+def _with_one(z: jax.Array) -> jax.Array:
+    return jnp.concatenate([z, jnp.ones_like(z[:, :1])], axis=1)
+
+
+def _count(weight: jax.Array) -> jax.Array:
+    return jnp.sum(weight > 0, axis=0, dtype=jnp.int32)
+
+
+def _members(rows: _rows.Rows, k: int) -> jax.Array:
+    """Each row's weight in the column of its class, `(rows, k)`."""
+    # By what a row holds, not by its weight, whose derivative is wanted at 0 too.
+    inside = (rows.y[:, None] == jnp.arange(k, dtype=rows.y.dtype)[None, :]) & rows.ok[:, None]
+    return jnp.where(inside, rows.weight[:, None], 0)
+
+
+def _near(x: jax.Array, rows: _rows.Rows, k: int) -> jax.Array:
+    """A point near each class, `(k, d)`: the mean of its rows in a sample of the rows.
+
+    Sums of products about a class's own mean, or near it, cancel nothing. Any point will do as far
+    as derivatives go.
+    """
+    step = max(1, x.shape[0] // SAMPLE_ROWS)
+    sample = jax.tree.map(lambda a: a[::step], rows._replace(x=x, offset=None, feature_mask=None))
+    clean = jnp.where(sample.ok[:, None], sample.x.astype(rows.weight.dtype), 0)
+    if rows.feature_mask is not None and x.shape[1] == rows.feature_mask.shape[0]:
+        clean = jnp.where(rows.feature_mask[None, :], clean, 0)
+    member = _members(sample, k)
+    size = jnp.sum(member, axis=0)
+    total = jnp.sum(size)
+    sums = dot(member.T, clean)
+    common = jnp.sum(sums, axis=0) / jnp.where(total > 0, total, 1)
+    own = sums / jnp.where(size > 0, size, 1)[:, None]
+    return jax.lax.stop_gradient(jnp.where((size > 0)[:, None], own, common[None, :]))
+
+
+def _about(near, sums) -> Scatter:
+    """The statistics, from `(scatter, sums, count)` about `near`.
+
+    sums: `(k, d + 1)`, each class's sum of deviations from its point, and its weight
+    """
+    scatter, sums, count = sums
+    weight = sums[:, -1]
+    moved = sums[:, :-1] / jnp.where(weight > 0, weight, 1)[:, None]
+    total = jax.lax.stop_gradient(jnp.sum(weight))
+    share = jax.lax.stop_gradient(weight) / jnp.where(total > 0, total, 1)
+    centre = dot(share, near)
+    offset = jnp.where((count > 0)[:, None], (near - centre[None, :]) + moved, 0)
+    return Scatter(
+        weight=weight,
+        rows=count,
+        centre=centre,
+        offset=offset,
+        scatter=scatter - _spread(weight, moved, scatter.ndim == 3),
+    )
+
+
+def block_entries(n: int, d: int) -> int:
+    """Entries of x in a block whose products are taken."""
+    # Products of more rows use the cores better; but no more than a part of x's own size.
+    return max(_rows.BLOCK_ENTRIES, min(2 * _rows.BLOCK_ENTRIES, n * d // 32))
 
 
 def of_moments(moments: Any, *kinds: type) -> Scatter:
@@ -76,25 +167,6 @@ def _centred(weight, rows, mean, scatter):
     centre = jax.lax.stop_gradient(dot(share, mean))
     offset = jnp.where((rows > 0)[:, None], mean - centre[None, :], 0)
     return Scatter(weight, rows, centre, offset, scatter)
-
-
-def _part(x: jax.Array, inside: jax.Array, weight: jax.Array, per_class: bool) -> Scatter:
-    member = jnp.where(inside, weight[:, None], 0)
-    sizes = jnp.sum(member, axis=0)
-    total = jnp.sum(sizes)
-    # Where it is cut off from the weights' derivative, any centre is as good as another.
-    centre = jax.lax.stop_gradient(dot(weight, x) / jnp.where(total > 0, total, 1))
-    z = jnp.where(jnp.any(inside, axis=1)[:, None], x - centre[None, :], 0)
-    offset = dot(member.T, z) / jnp.where(sizes > 0, sizes, 1)[:, None]
-    z = z - dot(inside.astype(x.dtype), offset)
-    if not per_class:
-        scatter = dot((z * weight[:, None]).T, z)
-    else:
-        n, d = x.shape
-        each = (member[:, :, None] * z[:, None, :]).reshape(n, -1)
-        scatter = dot(each.T, z).reshape(-1, d, d)
-    present = inside & (weight > 0)[:, None]
-    return Scatter(sizes, jnp.sum(present, axis=0, dtype=jnp.int32), centre, offset, scatter)
 
 
 def combine(a: Scatter, b: Scatter) -> Scatter:

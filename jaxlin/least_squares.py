@@ -5,14 +5,15 @@
 the simplest there is; with three classes or more in a row it masks the middle one, which `lda` does
 not. `regress` fits numbers; with the classes' numbers as targets, `round_predict` rounds.
 
-Solved from centred statistics with one pass of refinement over the data, which costs a second
-reading of x and keeps the digits that the normal equations lose. Where columns are dependent
+Solved from centred statistics; where columns are correlated, or explain nearly everything, with one
+pass of refinement over the data, which keeps the digits that the normal equations lose. Where
+columns are dependent
 and not penalised, the weights of least norm, RANK_DEFICIENT. `residual` is 0; `objective` is what
 is minimised. Shapes: `n` examples, `d` features, `k` classes.
 """
 
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +22,10 @@ from jaxlin import _bayes, _checks, _linalg, _rows, _scatter, linear
 from jaxlin._linalg import dot
 from jaxlin.moments import ClassMoments, RegressionMoments, TiedMoments
 from jaxlin.types import Hyperplane, Info, Linear, Status
+
+# Squared pivots, and unexplained parts of the targets, from which the normal equations keep all but
+# about a digit.
+WELL_CONDITIONED = 1 / 16
 
 
 def fit(
@@ -236,8 +241,9 @@ def _fit(k, bias, data, l2):
     def targets(block):
         return _one_hot(block.y, k, l2.dtype)
 
-    found = _solve(_class_system(s, bias), jnp.where(valid, l2, 0), data.feature_mask)
-    found = _refine(found, rows, targets, bias)
+    felt = jnp.where(valid, l2, 0)
+    found = _solve(_class_system(s, bias), felt, data.feature_mask)
+    found = _refine(found, rows, felt, targets, bias)
     return _as_linear(found, s, valid, bias, (data, l2))
 
 
@@ -255,8 +261,9 @@ def _regress(bias, data, l2):
     rows = rows._replace(y=jnp.where(rows.ok, rows.y, 0))
     s = _scatter.of_columns(rows)
     valid &= jnp.all((l2 >= 0) & jnp.isfinite(l2))
-    found = _solve(_number_system(s, bias), jnp.where(valid, l2, 0), data.feature_mask)
-    found = _refine(found, rows, lambda block: block.y[:, None], bias)
+    felt = jnp.where(valid, l2, 0)
+    found = _solve(_number_system(s, bias), felt, data.feature_mask)
+    found = _refine(found, rows, felt, lambda block: block.y[:, None], bias)
     return _as_hyperplane(found, valid, bias, (data, l2))
 
 
@@ -301,37 +308,62 @@ def _number_system(s, bias):
     return whole[:-1, :-1], whole[None, -1, :-1], whole[-1, -1], centre[None, -1], centre[:-1]
 
 
-def _solve(system, l2, mask):
-    """`(weights (m, d), level (m,), centre (d,), inverse, l2, objective)`."""
+class _Found(NamedTuple):
+    """The solution of the normal equations: weights `(m, d)`, level `(m,)` at centre `(d,)`.
+
+    rough: `()` bool, whether the equations may have lost more than a digit of what the data hold
+    """
+
+    weights: jax.Array
+    level: jax.Array
+    centre: jax.Array
+    inverse: _linalg.Inverse
+    objective: jax.Array
+    rough: jax.Array
+
+
+def _solve(system, l2, mask) -> _Found:
     gram, cross, square, level, centre = system
     whole = gram + jnp.diag(l2)
     inverse = _linalg.pseudo_inverse(whole, mask)
     weights = _linalg.refined(inverse.matrix, whole, cross)
-    objective = (square - jnp.sum(weights * cross)) / 2
-    return weights, level, centre, inverse, l2, jnp.maximum(objective, 0)
+    left = jnp.maximum(square - jnp.sum(weights * cross), 0)
+    rough = ~(inverse.pivot >= WELL_CONDITIONED) | (left < WELL_CONDITIONED * square)
+    return _Found(weights, level, centre, inverse, left / 2, rough)
 
 
-def _refine(found, rows, targets, bias):
-    """One step of Newton's method with the residuals of the data themselves."""
-    weights, level, centre, inverse, l2, _ = found
-    still, base, origin, step = jax.lax.stop_gradient((weights, level, centre, inverse.matrix))
+def _refine(found: _Found, rows, l2, targets, bias) -> _Found:
+    """One step of Newton's method with the residuals of the data themselves, where it can tell."""
+    still = jax.lax.stop_gradient(found._replace(inverse=found.inverse.matrix))
+    entries = _scatter.block_entries(*rows.x.shape)
 
-    def errors(block):
-        z = block.x - origin[None, :]
-        error = targets(block) - base[None, :] - dot(z, still.T)
-        error = jnp.where((block.weight > 0)[:, None], error, 0)
-        pull = error * block.weight[:, None]
-        return (dot(pull.T, z), jnp.sum(pull, axis=0), jnp.sum(pull * error)), ()
+    def step(rows, still, l2):
+        line = jnp.concatenate([still.weights, still.level[:, None]], axis=1)
 
-    (pull, shift, square), _ = _rows.fold(errors, jax.lax.stop_gradient(rows))
-    moved = dot(pull - still * jax.lax.stop_gradient(l2)[None, :], step)
-    objective = (square + jnp.sum(jax.lax.stop_gradient(l2)[None, :] * still**2)) / 2
-    value = found[-1] + jax.lax.stop_gradient(objective - found[-1])
-    return weights + moved, level + shift if bias else level, centre, inverse, l2, value
+        def errors(block):
+            z = block.x - still.centre[None, :]
+            z = jnp.concatenate([z, jnp.ones_like(z[:, :1])], axis=1)
+            error = targets(block) - dot(z, line.T)
+            error = jnp.where((block.weight > 0)[:, None], error, 0)
+            pull = error * block.weight[:, None]
+            return (dot(pull.T, z), jnp.sum(pull * error)), ()
+
+        (pull, square), _ = _rows.fold(errors, rows, entries)
+        moved = dot(pull[:, :-1] - still.weights * l2[None, :], still.inverse)
+        return moved, pull[:, -1], (square + jnp.sum(l2[None, :] * still.weights**2)) / 2
+
+    nothing = jnp.zeros_like(still.weights), jnp.zeros_like(still.level), still.objective
+    operands = jax.lax.stop_gradient((rows, still, l2))
+    moved, shift, objective = _linalg.when(still.rough, step, nothing, operands)
+    return found._replace(
+        weights=found.weights + moved,
+        level=found.level + shift if bias else found.level,
+        objective=found.objective + jax.lax.stop_gradient(objective - found.objective),
+    )
 
 
 def _as_linear(found, s, valid, bias, source):
-    weights, level, centre, inverse, _, objective = found
+    weights, level, centre, inverse, objective, _ = found
     present = s.rows > 0
     weights = jnp.where(present[:, None], weights, 0)
     intercept = level - dot(weights, centre) if bias else jnp.zeros_like(level)
@@ -341,7 +373,7 @@ def _as_linear(found, s, valid, bias, source):
 
 
 def _as_hyperplane(found, valid, bias, source):
-    weights, level, centre, inverse, _, objective = found
+    weights, level, centre, inverse, objective, _ = found
     intercept = level - dot(weights, centre) if bias else jnp.zeros_like(level)
     status = jnp.where(inverse.deficient, Status.RANK_DEFICIENT, Status.CONVERGED)
     status = jnp.where(valid, status, Status.INVALID_DATA).astype(jnp.int32)

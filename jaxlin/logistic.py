@@ -21,8 +21,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _checks, _risk, _rows, losses, solvers
-from jaxlin.types import Hyperplane, Info, Status
+from jaxlin import _checks, _passes, _risk, _rows, losses, solvers
+from jaxlin.types import Hyperplane, Info, Linear, Status
 
 
 def fit(
@@ -86,7 +86,8 @@ def fit(
     dtype = _checks.working_dtype(data.x)
     if not (solver is None or callable(solver)):
         raise TypeError(f"solver: expected a function like solvers.newton, got {solver!r}")
-    spec = _risk.Spec(losses.logistic, _margins, solver, _checks.static(bias, bool, "bias"))
+    bias = _checks.static(bias, bool, "bias")
+    spec = _passes.Spec(_loss, _curvature, _agreement, solver, bias)
     params, info = _fit(
         spec,
         data,
@@ -115,7 +116,7 @@ def _fit(spec, data, l2, offset, init, tol, max_steps):
         if data.feature_mask is not None:
             init = init._replace(weights=jnp.where(data.feature_mask, init.weights, 0))
         valid &= jnp.all(jnp.isfinite(init.weights)) & (jnp.isfinite(init.bias) | (not spec.bias))
-        init = jax.tree.map(lambda a: jnp.where(valid, a, 0), init)
+        init = jax.tree.map(lambda a: jnp.where(valid, a, 0)[None], Linear(*init))
     rows = rows._replace(weight=jnp.where(valid, rows.weight, 0))
     zero = jnp.any((rows.weight > 0) & (rows.y < 1))
     one = jnp.any((rows.weight > 0) & (rows.y > 0))
@@ -128,6 +129,7 @@ def _fit(spec, data, l2, offset, init, tol, max_steps):
         tol=tol,
         max_steps=max_steps,
     )
+    params = Hyperplane(weights=params.weights[0], bias=params.bias[0])
     lost = jnp.asarray(0.0 if spec.bias else jnp.nan, l2.dtype)
     known = Hyperplane(weights=lost, bias=lost + jnp.where(one, jnp.inf, -jnp.inf).astype(l2.dtype))
     return _in_place(valid, valid & ~(zero & one), known, params, info)
@@ -150,12 +152,19 @@ def _in_place(valid, alone, limit, params, info):
     return jax.tree.map(placed, params, limit), Info(status, steps, objective, residual)
 
 
-def _margins(scores: jax.Array, y: jax.Array) -> jax.Array:
-    """t s; for a soft label the worse of both classes."""
-    return jnp.minimum(
-        jnp.where(y > 0, scores, jnp.inf).astype(scores.dtype),
-        jnp.where(y < 1, -scores, jnp.inf).astype(scores.dtype),
-    )
+def _loss(scores: jax.Array, y: jax.Array) -> jax.Array:
+    return losses.logistic(scores[0], y)
+
+
+def _curvature(scores: jax.Array, y: jax.Array) -> jax.Array:
+    return jax.hessian(losses.logistic)(scores[0], y)
+
+
+def _agreement(scores: jax.Array, y: jax.Array) -> _passes.Agreement:
+    """t s; a soft label asks for 0."""
+    sign = jnp.where(y > 0, 1, -1).astype(scores.dtype)[None]
+    tight = ((y > 0) & (y < 1))[None]
+    return _passes.Agreement(value=sign * scores, sign=sign, tight=tight, inert=jnp.zeros(1, bool))
 
 
 def _named(init: Hyperplane) -> dict[str, Any]:

@@ -34,6 +34,8 @@ BELOW = [
     "_iterate",
     "solvers",
     "_frame",
+    "_passes",
+    "_proof",
     "_risk",
 ]
 METHODS = ["perceptron", "least_squares", "fisher", "lda", "qda", "logistic", "softmax", "svm"]

@@ -1,0 +1,337 @@
+"""The passes of a smooth fit over its rows: J, its gradient, its Hessian, and their rounding.
+
+J(theta) = sum_i c_i loss(B theta z_i + o_i, y_i) + 1/2 sum_j penalty_j |theta_j|^2 over rows z_i in
+the frame. B is the identity for one score, and for k classes an orthonormal basis of the scores
+that sum to zero, so that nothing is left undetermined. The Hessian is assembled from the curvature
+of each row's loss in its scores.
+
+Shapes: `n` rows, `d` features, `p` coordinates of a row (d, and one for a bias), `m` degrees of
+freedom of the scores, `K` scores: m = K = 1 for a plane, else m = K - 1. theta is `(m, p)`, and
+flat, `m p`, for linear algebra.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxlin import _frame, _rows, solvers
+from jaxlin._frame import Problem
+from jaxlin._linalg import dot
+
+# The sums of a pass, and the scores they are made of, are trusted to so many units of rounding.
+NOISE_ULPS = 4
+
+
+class Agreement(NamedTuple):
+    """What scores `(K,)` should satisfy, as numbers `(q,)` linear in them.
+
+    value: nonnegative where the scores agree with the label
+    sign: the derivative of each value in the score of the same index
+    tight: bool, must be 0, because the label allows several classes
+    inert: bool, says nothing
+    """
+
+    value: jax.Array
+    sign: jax.Array
+    tight: jax.Array
+    inert: jax.Array
+
+
+class Spec(NamedTuple):
+    """What is static about a fit.
+
+    loss: `f(scores (K,), y)` of one example, smooth and convex
+    curvature: `f(scores (K,), y)`, a bound of its second derivative
+    agreement: `f(scores (K,), y)` -> Agreement; an absent class's score is `_frame.NEVER`
+    solver: of `solvers`, or None for the default by size
+    bias: whether there is one
+    """
+
+    loss: Callable[[jax.Array, jax.Array], jax.Array]
+    curvature: Callable[[jax.Array, jax.Array], jax.Array]
+    agreement: Callable[[jax.Array, jax.Array], Agreement]
+    solver: solvers.Solver | None
+    bias: bool
+
+
+class Point(NamedTuple):
+    """J at theta.
+
+    grad: `(m, p)`
+    noise: `()`, the rounding bound of the residual
+    margin: `()`, the least agreement of the unpenalised part of theta, less its rounding
+    curve: `()`, the mean second derivative of the loss
+    reach: `()`, the largest size of a score, offsets left out
+    """
+
+    theta: jax.Array
+    value: jax.Array
+    grad: jax.Array
+    residual: jax.Array
+    noise: jax.Array
+    margin: jax.Array
+    curve: jax.Array
+    reach: jax.Array
+
+
+def scored(problem: Problem, block: _rows.Rows, u: jax.Array) -> jax.Array:
+    """The scores `(rows, K)` of `u (rows, m)`, with offset; 0 in rows without weight."""
+    scores = _frame.scores(problem, u)
+    if block.offset is not None:
+        scores = scores + block.offset.reshape(u.shape[0], -1)
+    # They could overflow there.
+    return jnp.where((block.weight > 0)[:, None], scores, 0)
+
+
+def per_row(spec: Spec, block: _rows.Rows, scores: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Weighted slope of each row's loss `(rows, K)`, and its terms of four sums, `(rows, 4)`.
+
+    The sums are J's loss, the square of the gradient's rounding, how far the scores' rounding tilts
+    it, and the curvature.
+    """
+    value, slope = jax.vmap(jax.value_and_grad(spec.loss))(scores, block.y)
+    curve = block.weight * jax.vmap(spec.curvature)(scores, block.y)
+    pull = block.weight[:, None] * slope
+    tilt = curve * jnp.max(jnp.abs(_live(scores)), axis=1)
+    square = jnp.sum(pull * slope, axis=1)
+    return pull, jnp.stack([block.weight * value, square, tilt, curve], axis=1)
+
+
+def _live(scores: jax.Array) -> jax.Array:
+    return jnp.where(scores <= _frame.NEVER / 2, 0, scores)
+
+
+def agreed(spec: Spec, problem: Problem, block: _rows.Rows, u: jax.Array) -> Agreement:
+    """What `u (rows, ..., m)` without offset agrees with, `(rows, ..., q)`."""
+
+    def of_row(u, y):
+        scores = _frame.scores(problem, u.reshape(-1, u.shape[-1]))
+        return jax.vmap(spec.agreement, in_axes=(0, None))(scores, y)
+
+    flat = jax.vmap(of_row)(u, block.y)
+    return jax.tree.map(lambda a: a.reshape(*u.shape[:-1], -1), flat)
+
+
+def worst(spec: Spec, problem: Problem, block: _rows.Rows, u: jax.Array) -> jax.Array:
+    """Of sets of scores `u (rows, s, m)`: minus the least margin, the largest size, `(2, s)`."""
+    value, _, tight, inert = agreed(spec, problem, block, u)
+    margin = jnp.where(inert, jnp.inf, jnp.where(tight, -jnp.abs(value), value))
+    both = jnp.stack([-jnp.min(margin, axis=2), jnp.max(jnp.abs(u), axis=2)])
+    return jnp.max(jnp.where((block.weight > 0)[None, :, None], both, -jnp.inf), axis=1)
+
+
+def _spread_rows(problem: Problem, thetas: jax.Array) -> jax.Array:
+    """Thetas `(s, m, p)` as columns `(p, s m)` that a row of the frame is multiplied with."""
+    return (thetas * problem.spread[None, None, :]).reshape(-1, problem.spread.size).T
+
+
+def measure(spec: Spec, problem: Problem, theta: jax.Array, step: jax.Array):
+    """J with its Hessian, in one pass.
+
+    Args:
+      theta: `(m, p)`.
+      step: `(m, p)`, the step that led to theta.
+
+    Returns:
+      `(point, hessian (m p, m p), drop, reach)`: the least margin and the largest size of the
+      scores of `step` alone, its penalised coordinates left out.
+    """
+    m, p = theta.shape
+    first, second = np.triu_indices(m)
+
+    def sums(block):
+        z = _frame.columns(problem, block)
+        freed = jnp.where(problem.free[None, None, :], jnp.stack([theta, step]), 0)
+        thetas = jnp.concatenate([theta[None], freed])
+        u = dot(z, _spread_rows(problem, thetas)).reshape(-1, 3, m)
+        scores = scored(problem, block, u[:, 0])
+        pull, terms = per_row(spec, block, scores)
+        curve = _curvature(spec, problem, block, scores)[:, first, second]
+        curved = (z[:, None, :] * curve[:, :, None]).reshape(z.shape[0], -1)
+        # All sums in one product: each reduction of its own is compiled for as long as it.
+        left = jnp.concatenate([curved, _frame.in_basis(problem, pull), terms], axis=1)
+        return dot(left.T, _with_ones(spec, z)), worst(spec, problem, block, u)
+
+    product, extremes = _rows.fold(sums, problem.rows)
+    pairs = first.size * p
+    hess = _hessian_of(problem, product[:pairs, :p].reshape(-1, p, p), m)
+    columns, terms = product[pairs : pairs + m, :p], product[pairs + m :, -1]
+    point = _assemble(problem, theta, columns, terms, extremes)
+    return point, hess, -extremes[0, 2], extremes[1, 2]
+
+
+def _curvature(spec: Spec, problem: Problem, block: _rows.Rows, scores: jax.Array) -> jax.Array:
+    """The weighted second derivatives of each row's loss in the basis, `(rows, m, m)`."""
+    curve = jax.vmap(jax.hessian(spec.loss))(scores, block.y)
+    curve = _frame.in_basis(problem, jnp.swapaxes(_frame.in_basis(problem, curve), 1, 2))
+    return block.weight[:, None, None] * curve
+
+
+def _hessian_of(problem: Problem, blocks: jax.Array, m: int) -> jax.Array:
+    scale = problem.spread[:, None] * problem.spread[None, :]
+    # A coordinate out of play has curvature 1 and stands alone.
+    diagonal = jnp.where(_frame.inert(problem), 1, problem.penalty[None, :])
+    return whole(blocks * scale[None], m) + jnp.diag(diagonal.reshape(-1))
+
+
+def whole(blocks: jax.Array, m: int) -> jax.Array:
+    """The symmetric `(m p, m p)` of the blocks of its upper triangle, `(m (m + 1) / 2, p, p)`."""
+    first, second = np.triu_indices(m)
+    index = np.zeros((m, m), int)
+    index[first, second] = index[second, first] = np.arange(first.size)
+    size = m * blocks.shape[-1]
+    return jnp.swapaxes(blocks[index], 1, 2).reshape(size, size)
+
+
+def _with_ones(spec: Spec, z: jax.Array) -> jax.Array:
+    """The columns with one of ones behind, which the bias has already."""
+    return z if spec.bias else jnp.concatenate([z, jnp.ones_like(z[:, :1])], axis=1)
+
+
+def light(spec: Spec, problem: Problem, theta: jax.Array) -> Point:
+    """J without its Hessian, in one pass."""
+    m, _ = theta.shape
+
+    def sums(block):
+        z = _frame.columns(problem, block)
+        freed = jnp.where(problem.free[None, :], theta, 0)
+        thetas = _spread_rows(problem, jnp.stack([theta, freed]))
+        u = dot(z, thetas).reshape(-1, 2, m)
+        pull, terms = per_row(spec, block, scored(problem, block, u[:, 0]))
+        columns = dot(_frame.in_basis(problem, pull).T, z)
+        return (jnp.sum(terms, axis=0), columns), worst(spec, problem, block, u)
+
+    (terms, columns), extremes = _rows.fold(sums, problem.rows)
+    return _assemble(problem, theta, columns, terms, extremes)
+
+
+def _assemble(problem, theta, columns, terms, extremes) -> Point:
+    value, square, tilt, curve = terms
+    grad = _gradient_of(problem, theta, columns)
+    eps = jnp.finfo(theta.dtype).eps
+    size = jnp.abs(theta)[None]
+    sizes, penalty = problem.sizes[:, None, :], problem.penalty[None, None, :]
+    each = jnp.concatenate([size * sizes, penalty * size**2 / 2])
+    moved, largest, penalty = jnp.sum(each, axis=(1, 2))
+    return Point(
+        theta=theta,
+        value=value + penalty,
+        grad=grad,
+        residual=residual(problem, grad),
+        noise=NOISE_ULPS * eps * (jnp.sqrt(square) + tilt + curve * moved),
+        # Twice the rounding of the frame, of a score in it, and of the bias that leaves it.
+        margin=-extremes[0, 1] - (theta.size + 4) * eps * largest,
+        curve=curve,
+        reach=extremes[1, 0],
+    )
+
+
+def _gradient_of(problem: Problem, theta: jax.Array, columns: jax.Array) -> jax.Array:
+    return columns * problem.spread[None, :] + problem.penalty[None, :] * theta
+
+
+def residual(problem: Problem, grad: jax.Array) -> jax.Array:
+    """The largest entry of the gradient in the scores, for centred columns of unit variance."""
+    d = problem.centre.size
+    # Moving a weight of a centred column moves the bias against it.
+    last = grad[:, d:] if grad.shape[1] > d else jnp.zeros_like(grad[:, :1])
+    centred = grad - problem.shift[None, :] * last
+    return jnp.max(jnp.abs(_frame.of_basis(problem, centred) * problem.unit[None, :]), initial=0)
+
+
+def gradient(spec: Spec, problem: Problem, theta: jax.Array) -> jax.Array:
+    """dJ/dtheta, differentiable in everything; coordinates out of play give themselves back."""
+
+    def sums(block):
+        # Masked by what a row holds, not by its weight, whose derivative is wanted at 0 too.
+        z = _frame.columns(problem, block)
+        scores = _frame.scores(problem, dot(z, _spread_rows(problem, theta[None])))
+        if block.offset is not None:
+            scores = scores + block.offset.reshape(scores.shape[0], -1)
+        ok = block.ok[:, None]
+        slope = jax.vmap(jax.grad(spec.loss))(jnp.where(ok, scores, 0), block.y)
+        pull = block.weight[:, None] * jnp.where(ok, slope, 0)
+        return dot(_frame.in_basis(problem, pull).T, z), ()
+
+    columns, _ = _rows.fold(sums, problem.rows)
+    return jnp.where(_frame.inert(problem), theta, _gradient_of(problem, theta, columns))
+
+
+@functools.cache
+def objective(spec: Spec) -> Callable[[jax.Array, Problem], jax.Array]:
+    """J of a flat theta, as a solver takes it, value and gradient from the same pass.
+
+    Not differentiable in the data.
+    """
+
+    @jax.custom_jvp
+    def objective(theta, problem):
+        return _value_and_gradient(spec, problem, theta)[0]
+
+    @objective.defjvp
+    def _(primals, tangents):
+        value, grad = _value_and_gradient(spec, primals[1], primals[0])
+        return value, jnp.sum(grad * tangents[0])
+
+    return objective
+
+
+def _value_and_gradient(spec, problem, flat):
+    theta = flat.reshape(-1, problem.spread.size)
+
+    def sums(block):
+        z = _frame.columns(problem, block)
+        u = dot(z, _spread_rows(problem, theta[None]))
+        scores = scored(problem, block, u)
+        value, slope = jax.vmap(jax.value_and_grad(spec.loss))(scores, block.y)
+        pull = _frame.in_basis(problem, block.weight[:, None] * slope)
+        return (jnp.sum(block.weight * value), dot(pull.T, z)), ()
+
+    (value, columns), _ = _rows.fold(sums, problem.rows)
+    value = value + jnp.sum(problem.penalty[None, :] * theta**2) / 2
+    return value, _gradient_of(problem, theta, columns).reshape(-1)
+
+
+@functools.cache
+def hessian(spec: Spec) -> Callable[[jax.Array, Problem], jax.Array]:
+    """The Hessian at a flat theta, as a solver takes it."""
+
+    def hessian(flat, problem):
+        theta = flat.reshape(-1, problem.spread.size)
+        return measure(spec, problem, theta, jnp.zeros_like(theta))[1]
+
+    return hessian
+
+
+def value_at_origin(spec: Spec, problem: Problem) -> jax.Array:
+    """J where theta is 0, which needs no pass over x."""
+    rows = problem.rows
+    nothing = jnp.zeros((rows.weight.size, problem.used.size), rows.weight.dtype)
+    each = jax.vmap(spec.loss)(scored(problem, rows, nothing), rows.y)
+    return jnp.sum(rows.weight * each)
+
+
+def origin(problem: Problem, value: jax.Array) -> Point:
+    """theta = 0 before anything but its objective is known; infinite: any other is better."""
+    unknown = jnp.full((), jnp.inf, problem.spread.dtype)
+    nothing = jnp.zeros((problem.used.size, problem.spread.size), problem.spread.dtype)
+    return Point(
+        theta=nothing,
+        value=value,
+        grad=nothing,
+        residual=unknown,
+        noise=unknown,
+        margin=-unknown,
+        curve=unknown,
+        reach=unknown,
+    )
+
+
+def slopes(spec: Spec, problem: Problem, block: _rows.Rows, theta: jax.Array) -> jax.Array:
+    """The weighted slope of each row's loss in its scores, `(rows, K)`."""
+    u = dot(_frame.columns(problem, block), _spread_rows(problem, theta[None]))
+    return per_row(spec, block, scored(problem, block, u))[0]

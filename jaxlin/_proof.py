@@ -1,0 +1,222 @@
+"""What proves a smooth fit's optimum, or that it is at infinity; and its part of least norm.
+
+If a direction existed along which J falls for ever, then at every point
+decrement * max |r|_{H^-1} >= 1, decrement^2 = g' H^-1 g, over the rows r that it must not oppose:
+(x_i, 1), and for k classes x_i (x) (e_y - e_c). So a product of at most 1/10 proves that there is
+none. Where the Hessian is singular because the *columns* are (checked on the data, not on the
+Hessian, whose tails vanish under separation too), the proof is given on their range.
+Shapes as in `_passes`.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxlin import _frame, _linalg, _passes, _rows
+from jaxlin._frame import Problem
+from jaxlin._linalg import dot
+from jaxlin._passes import Point, Spec
+
+# The pulls of rows on a separating plane cancel to this part of their size.
+BALANCE = 0.01
+# Products of p terms are trusted beyond this many units of p * eps of their magnitude.
+ROUNDING_ULPS = 16
+
+
+class Proof(NamedTuple):
+    """What the certificate needs: a factor of the Hessian on the range of the columns.
+
+    whole, decrement, sound: the factor, sqrt(g' H^-1 g), and whether they are more than rounding
+    excess, noise: the part of theta that no row sees, and what leaving it adds to the noise
+    deficient: whether there are directions that no row sees
+    """
+
+    whole: _linalg.Factor
+    decrement: jax.Array
+    sound: jax.Array
+    excess: jax.Array
+    noise: jax.Array
+    deficient: jax.Array
+
+
+def on_range(problem: Problem, point: Point, hess: jax.Array, *, least) -> Proof:
+    """The proof where the Hessian is nearly singular: curvature is lent to what no row sees."""
+    (m, _), d = point.theta.shape, problem.centre.size
+    null = null_space(problem)
+    size = jnp.sum(null * null, axis=0)
+    curvature = jnp.trace(hess) / hess.shape[0]
+    lifted = null * jnp.sqrt(curvature / jnp.where(size > 0, size, 1))[None, :]
+    lent = jnp.kron(jnp.eye(m, dtype=hess.dtype), dot(lifted, lifted.T))
+    whole = _linalg.factor(hess + lent)
+    decrement = jnp.linalg.norm(_linalg.half_solve(whole, point.grad.reshape(-1)))
+    excess = _least_norm_excess(problem, point.theta, _linalg.after(decrement, null))
+    unit = jnp.where(problem.unit[:d] > 0, problem.unit[:d], 1)
+    moved = jnp.linalg.norm(excess[:, :d] / unit[None, :])
+    eps = jnp.finfo(hess.dtype).eps
+    return Proof(
+        whole=whole,
+        decrement=decrement,
+        sound=whole.pivot >= least,
+        excess=excess,
+        # What no row sees beyond rounding changes the scores by rounding.
+        noise=ROUNDING_ULPS * d * eps * moved * point.curve,
+        deficient=jnp.any(size > 0),
+    )
+
+
+def leverage(spec: Spec, problem: Problem, whole: _linalg.Factor) -> jax.Array:
+    """max |r|_{H^-1} over the rows r of the data with weight, each with the column of ones."""
+    m, p = problem.used.size, problem.spread.size
+    half = _linalg.half_solve(whole, jnp.eye(m * p, dtype=whole.scale.dtype))
+    # `(p, m, m p)`: what a column of a row contributes through each degree of freedom.
+    parts = half.T.reshape(m, p, m * p) * problem.spread[None, :, None]
+    parts = jnp.swapaxes(parts, 0, 1).reshape(p, -1)
+
+    def maxima(block):
+        image = dot(_frame.columns(problem, block), parts).reshape(-1, m, m * p)
+        if m > 1:
+            image = dot(_contrasts(spec, problem, block)[0], image)
+        square = jnp.max(jnp.sum(image**2, axis=2), axis=1)
+        return (), jnp.max(jnp.where(block.weight > 0, square, 0))
+
+    _, largest = _rows.fold(maxima, problem.rows)
+    return jnp.sqrt(largest)
+
+
+def _contrasts(spec: Spec, problem: Problem, block: _rows.Rows):
+    """The directions of u that each row's label wants, `(rows, q, m)`, and their Agreement."""
+    m = problem.used.size
+    each = jnp.broadcast_to(jnp.eye(m, dtype=problem.spread.dtype), (len(block.weight), m, m))
+    found = _passes.agreed(spec, problem, block, each)
+    along = jnp.where(found.inert, 0, found.value)
+    return jnp.swapaxes(along, 1, 2), jax.tree.map(lambda a: a[:, 0], found)
+
+
+def recedes(
+    spec: Spec, problem: Problem, point: Point, step: jax.Array, tail: jax.Array
+) -> jax.Array:
+    """Whether `step`, cleaned, is a direction along which J falls for ever, some rows on its plane.
+
+    The rows whose score along it is within `tail` of the sum of its terms' sizes are put on the
+    plane exactly: the direction is projected on their null space. Then no row may oppose it, and
+    the rows on the plane must balance by themselves, in proportion to their own pull: if they do
+    not, they are still being separated.
+    """
+    m, p = step.shape
+    free = problem.free[None, :] & problem.used[:, None]
+    step = jnp.where(free, step, 0)
+    eps = jnp.finfo(step.dtype).eps
+    first, second = np.triu_indices(m)
+
+    def along(block, *directions):
+        """Columns, contrasts, and the contrasts' scores and sums of their terms' sizes."""
+        z = jnp.where(problem.free[None, :], _frame.columns(problem, block), 0)
+        z = z * problem.spread[None, :]
+        contrasts, found = _contrasts(spec, problem, block)
+        live = ~found.inert & (block.weight > 0)[:, None]
+        scores, sizes = [], []
+        for direction in directions:
+            terms = z[:, None, :] * direction[None]
+            u = jnp.sum(jnp.stack([terms, jnp.abs(terms)]), axis=3)
+            scores.append(jnp.sum(contrasts * u[0][:, None, :], axis=2))
+            sizes.append(jnp.sum(jnp.abs(contrasts) * u[1][:, None, :], axis=2))
+        return z, contrasts, found, live, scores, sizes
+
+    def on_plane(block):
+        z, contrasts, found, live, (score,), (size,) = along(block, step)
+        near = live & (jnp.abs(score) <= tail * size)
+        slope = _passes.slopes(spec, problem, block, point.theta)
+        pull = jnp.where(near, found.sign * slope, 0)
+        pull = jnp.sum(pull[:, :, None] * contrasts, axis=1)
+        norm = jnp.sum(contrasts**2, axis=2)
+        share = jnp.where(near, 1 / jnp.where(norm > 0, norm, 1), 0)
+        square = dot(jnp.swapaxes(contrasts * share[:, :, None], 1, 2), contrasts)
+        length = jnp.sum(z * z, axis=1)
+        unit = z / jnp.sqrt(jnp.where(length > 0, length, 1))[:, None]
+        weighted = unit[:, None, :] * square[:, first, second][:, :, None]
+        sums = (
+            dot(weighted.reshape(len(unit), -1).T, unit),
+            dot(pull.T, z),
+            dot(jnp.abs(pull).T, jnp.abs(z)),
+        )
+        return sums, jnp.max(near.astype(z.dtype))
+
+    (square, force, size), some = _rows.fold(on_plane, problem.rows)
+    square = _passes.whole(square.reshape(-1, p, p), m)
+    held = jnp.where(free, 0, 1).astype(step.dtype).reshape(-1)
+    values, vectors = _linalg.eigh(square + jnp.diag(held))
+    small = values <= ROUNDING_ULPS * m * p * eps * jnp.max(values, initial=0)
+    cleaned = dot(vectors, jnp.where(small, dot(vectors.T, step.reshape(-1)), 0)).reshape(m, p)
+
+    def opposition(block):
+        _, _, found, live, (score, clean), (size, clean_size) = along(block, step, cleaned)
+        slack = tail * size
+        agreed = jnp.where(found.tight, -jnp.abs(clean), clean)
+        rounding = ROUNDING_ULPS * m * p * eps * clean_size
+        far = jnp.abs(score) > slack
+        worst = jnp.where(far, slack / 2 - agreed, jnp.abs(agreed) - rounding)
+        return (), jnp.max(jnp.where(live, worst, -jnp.inf))
+
+    _, worst = _rows.fold(opposition, problem.rows)
+    balanced = jnp.max(jnp.abs(force), initial=0) <= BALANCE * jnp.max(size, initial=0)
+    return (worst <= 0) & balanced & (some > 0)
+
+
+def null_space(problem: Problem) -> jax.Array:
+    """Directions of theta that no row and no penalty sees, as columns `(p, d)`, the others 0.
+
+    Small eigenvalues of X'X only nominate a direction, because X'X has the square of the data's
+    condition. It is then cleaned of the other directions by a product with the data themselves,
+    and kept if no row sees more of it than its own rounding.
+    """
+    d = problem.centre.size
+    eps = jnp.finfo(problem.centre.dtype).eps
+    unit, spread, shift = problem.unit[:d], problem.spread[:d], problem.shift[:d]
+    held = jnp.where((spread > 0) & (problem.penalty[:d] == 0), 0, 1).astype(unit.dtype)
+
+    def scatter(block):
+        z = _frame.standard(problem, block)
+        return dot((z * block.weight[:, None]).T, z), ()
+
+    square, _ = _rows.fold(scatter, problem.rows)
+    values, vectors = _linalg.eigh(square + jnp.diag(held))
+    small = values <= ROUNDING_ULPS * d * eps * jnp.max(values, initial=0)
+    null = jnp.where(small[None, :], vectors, 0)
+
+    def seen(block):
+        z = _frame.standard(problem, block)
+        return dot((z * block.weight[:, None]).T, dot(z, null)), ()
+
+    image, _ = _rows.fold(seen, problem.rows)
+    inverse = jnp.where(small, 0, 1 / jnp.where(small, 1, values))
+    cleaned = dot(vectors.T, image + held[:, None] * null)
+    null = null - dot(vectors, inverse[:, None] * cleaned)
+
+    def excess(block):
+        z = _frame.standard(problem, block)
+        raw = jnp.abs(block.x) * (problem.scale * spread * unit)[None, :]
+        # Each entry of `null` is itself rounded with the largest of its column.
+        size = jnp.sum(raw + jnp.abs(z), axis=1)[:, None]
+        bound = ROUNDING_ULPS * d * eps * size * jnp.max(jnp.abs(null), axis=0, initial=0)[None, :]
+        over = jnp.where((block.weight > 0)[:, None], jnp.abs(dot(z, null)) - bound, 0)
+        return (), jnp.max(over, axis=0)
+
+    _, over = _rows.fold(excess, problem.rows)
+    null = jnp.where((small & (over <= 0))[None, :], null, 0) * unit[:, None]
+    last = -dot(shift, null)[None, :]
+    return jnp.concatenate([null, last]) if problem.spread.size > d else null
+
+
+def _least_norm_excess(problem: Problem, theta: jax.Array, null: jax.Array) -> jax.Array:
+    """The part of theta whose weights, in the user's units, lie in the null space."""
+    d = problem.centre.size
+    factor = _frame.unscaled(problem)
+    raw = null[:d] * factor[:, None]
+    size = jnp.linalg.norm(raw, axis=0)
+    size = jnp.where(size > 0, size, 1)
+    raw = raw / size[None, :]
+    gram = dot(raw.T, raw) + jnp.diag(jnp.where(jnp.any(raw != 0, axis=0), 0, 1).astype(raw.dtype))
+    amount = _linalg.solve(_linalg.factor(gram), dot(theta[:, :d] * factor[None, :], raw).T)
+    return dot(null, amount / size[:, None]).T

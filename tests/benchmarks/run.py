@@ -1,0 +1,133 @@
+"""Times jaxlin against its peers on the same arrays, in one process, and prints a Markdown table.
+
+    python tests/benchmarks/run.py [NAME ...]      (--list shows the names; --repeats N)
+
+First call: trace, compile and run, with no compiled program kept. Second call and peers: medians
+of alternating runs. A peer counts if it comes as near to the optimum as the workload asks; each is
+run at the loosest of its tolerances that does. `excess` is the objective less the best that anyone
+found, in float64; `LRE` the number of digits in which the coefficients, taken together, agree with
+a float64 reference. `floor` is the time over that of the one product that the method cannot avoid.
+"""
+
+import argparse
+import math
+import statistics
+import sys
+import time
+import warnings
+from collections.abc import Callable
+
+import jax
+import numpy as np
+import workloads
+from workloads import Run, Workload
+
+# Seconds before each run: the threads of the library before spin for a while after their work.
+PAUSE = 0.2
+
+HEADER = (
+    "workload",
+    "precision",
+    "first call, s",
+    "second call, ms",
+    "best peer",
+    "its ms",
+    "ratio",
+    "residual",
+    "excess",
+    "LRE",
+    "floor",
+)
+
+
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="parts of workloads' names")
+    parser.add_argument("--list", action="store_true", help="print the names and stop")
+    parser.add_argument("--repeats", type=int, default=7, help="runs of each, at least 5")
+    parser.add_argument("--verbose", action="store_true", help="also print every peer")
+    options = parser.parse_args(argv)
+    chosen = [
+        name
+        for name in workloads.ALL
+        if not options.names or any(part in name for part in options.names)
+    ]
+    if not chosen:
+        parser.error(f"no workload is named like {options.names}; --list shows them")
+    if options.list:
+        print("\n".join(chosen))
+        return 0
+    jax.config.update("jax_enable_x64", True)
+    warnings.simplefilter("ignore")  # peers warn of what the table shows
+    print("| " + " | ".join(HEADER) + " |")
+    print("|" + " --- |" * len(HEADER))
+    for name in chosen:
+        for dtype in (np.float32, np.float64):
+            jax.clear_caches()
+            row = measure(workloads.ALL[name](dtype), max(5, options.repeats), options.verbose)
+            print("| " + " | ".join((name, dtype.__name__, *row)) + " |", flush=True)
+    return 0
+
+
+def measure(work: Workload, repeats: int, verbose: bool) -> tuple[str, ...]:
+    first, found = clock(work.ours)
+    peers = {name: loosest(work, runs) for name, runs in work.peers.items()}
+    peers = {name: run for name, run in peers.items() if run is not None}
+    timed: dict[str, Run] = {"": work.ours, **peers}
+    if work.floor is not None:
+        timed[" floor"] = work.floor
+    times: dict[str, list[float]] = {name: [] for name in timed}
+    for _ in range(repeats):
+        for name, run in timed.items():
+            times[name].append(clock(run)[0])
+    medians = {name: statistics.median(each) for name, each in times.items()}
+    best = min(peers, key=medians.__getitem__) if peers else None
+    if verbose:
+        for name in peers:
+            print(f"    {name}: {1e3 * medians[name]:.1f} ms", file=sys.stderr)
+    ours = medians[""]
+    found = work.unfold(found)
+    objectives = [work.objective(work.unfold(run())) for run in peers.values()]
+    least = min([work.objective(found), *objectives, work.objective(work.reference)])
+    return (
+        f"{first:.2f}",
+        f"{1e3 * ours:.1f}",
+        best or "none is as near",
+        f"{1e3 * medians[best]:.1f}" if best else "-",
+        f"{medians[best] / ours:.1f}" if best else "-",
+        number(work.residual(found)),
+        number(work.objective(found) - least),
+        digits(found, work.reference),
+        f"{ours / medians[' floor']:.2f}" if work.floor else "-",
+    )
+
+
+def loosest(work: Workload, runs: tuple[Run, ...]) -> Run | None:
+    """The first of a peer's runs, from loose to tight, that is near enough to the optimum."""
+    for run in runs:
+        residual = work.residual(work.unfold(run()))
+        if math.isnan(residual) or residual <= work.near:
+            return run
+    return None
+
+
+def clock(run: Callable[[], object]) -> tuple[float, object]:
+    time.sleep(PAUSE)
+    start = time.perf_counter()
+    found = jax.block_until_ready(run())
+    return time.perf_counter() - start, found
+
+
+def number(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.0e}"
+
+
+def digits(found: np.ndarray, reference: np.ndarray) -> str:
+    error = np.max(np.abs(found - reference)) / np.max(np.abs(reference))
+    return f"{-math.log10(max(error, np.finfo(float).eps)):.1f}"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -26,6 +26,7 @@ from jaxlin import (
     perceptron,
     qda,
     resample,
+    softmax,
     solvers,
 )
 from jaxlin._table import Data
@@ -77,6 +78,7 @@ METHODS = (
     Method("QDA", qda.fit, log_odds=True, multiclass=True),
     Method("logistic, Newton", logistic.fit, _ridge(solvers.newton), log_odds=True),
     Method("logistic, L-BFGS", logistic.fit, _ridge(solvers.lbfgs), log_odds=True),
+    Method("softmax", softmax.fit, lambda n: {"l2": L2}, log_odds=True, multiclass=True),
 )
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _frame, _implicit, _iterate, _linalg, _passes, _proof, _rows, solvers
+from jaxlin import _checks, _frame, _implicit, _iterate, _linalg, _passes, _proof, _rows, solvers
 from jaxlin._frame import Problem
 from jaxlin._passes import Point, Spec
 from jaxlin.types import Info, Linear, Status
@@ -28,6 +28,8 @@ FAR = 10.0
 NEWTON_LIMIT = 256
 # Up to this many, an optimum found without a Hessian is finished and proved with one.
 DENSE_LIMIT = 1024
+# Caps on the steps unless the user gives one.
+NEWTON_STEPS, OTHER_STEPS = 100, 1000
 # A squared pivot below this many units of p * eps may be rounding: the columns are looked at.
 PIVOT_ULPS = 16
 
@@ -47,10 +49,84 @@ class _Outcome(NamedTuple):
     quasi: jax.Array
 
 
+def check_solver(solver: Any) -> solvers.Solver | None:
+    if not (solver is None or callable(solver)):
+        raise TypeError(f"solver: expected a function like solvers.newton, got {solver!r}")
+    return solver
+
+
+def check_init(init: Any, kind: type, shape: tuple[int, ...], d: int, dtype: Any) -> Any:
+    """`init` as params of a `kind`, whose bias has this shape."""
+    if init is None:
+        return None
+    if not isinstance(init, kind):
+        raise TypeError(f"init: expected a {kind.__name__}, got {type(init).__name__}")
+    return kind(
+        weights=_checks.shaped(init.weights, (*shape, d), dtype, "init.weights"),
+        bias=_checks.shaped(init.bias, shape, dtype, "init.bias"),
+    )
+
+
+def named(init: Any) -> dict[str, Any]:
+    """The parts of `init` by the names that messages call them."""
+    return {} if init is None else {"init.weights": init.weights, "init.bias": init.bias}
+
+
+def prepare(
+    data: _checks.Table,
+    num_classes: int,
+    offset: jax.Array | None,
+    l2: jax.Array,
+    tol: jax.Array,
+    max_steps: jax.Array | None,
+) -> tuple[_rows.Rows, jax.Array]:
+    """The rows, without weight unless all is valid, and whether it is."""
+    rows, _, valid = _rows.prepare(data, num_classes=num_classes, offset=offset)
+    valid &= jnp.all((l2 >= 0) & jnp.isfinite(l2)) & (tol >= 0)
+    if max_steps is not None:
+        valid &= max_steps >= 0
+    return rows._replace(weight=jnp.where(valid, rows.weight, 0)), valid
+
+
+def begin(
+    spec: Spec, rows: _rows.Rows, valid: jax.Array, init: Linear | None
+) -> tuple[_rows.Rows, jax.Array, Linear | None]:
+    """As `prepare`, once the params to start from are judged too."""
+    if init is None:
+        return rows, valid, None
+    if rows.feature_mask is not None:
+        masked = jnp.where(rows.feature_mask[None, :], init.weights, 0)
+        init = init._replace(weights=masked)
+    valid &= jnp.all(jnp.isfinite(init.weights))
+    if spec.bias:
+        valid &= jnp.all(jnp.isfinite(init.bias))
+    init = jax.tree.map(lambda a: jnp.where(valid, a, 0), init)
+    return rows._replace(weight=jnp.where(valid, rows.weight, 0)), valid, init
+
+
+def in_place(params, info: Info, limit, valid: jax.Array, usable: jax.Array):
+    """Put the limit in place where classes are too few, and NaN where the data are not valid.
+
+    By adding a constant, so that the derivative stays what the engine says of a failed fit.
+    """
+    alone = valid & ~usable
+
+    def placed(value, limit):
+        target = jnp.where(valid, jnp.where(alone, limit, value), jnp.nan)
+        return value + jax.lax.stop_gradient(jnp.where(valid & ~alone, 0, target - value))
+
+    status = jnp.where(alone, Status.CLASS_TOO_SMALL, info.status)
+    status = jnp.where(valid, status, Status.INVALID_DATA).astype(jnp.int32)
+    objective, residual = placed(info.objective, 0.0), placed(info.residual, 0.0)
+    steps = jnp.where(valid, info.steps, 0)
+    return jax.tree.map(placed, params, limit), Info(status, steps, objective, residual)
+
+
 def fit(
     spec: Spec,
     rows: _rows.Rows,
     *,
+    valid: jax.Array,
     usable: jax.Array,
     l2: jax.Array,
     init: Linear | None,
@@ -63,6 +139,7 @@ def fit(
     Args:
       spec: the loss and the static choices.
       rows: prepared data.
+      valid: whether the data are.
       usable: whether there is a problem at all; if not, what comes back is replaced.
       l2: `(d,)`, nonnegative.
       init: params in the user's units, weights `(K, d)` and bias `(K,)`, or None.
@@ -74,22 +151,25 @@ def fit(
       `(params, info)`, the K scores' weights and biases, and an Info of status CONVERGED to
       SEPARABLE; a lane of no weight returns quickly.
     """
+    l2 = jnp.where(valid, l2, 0)
     m = 1 if basis is None else basis.shape[1]
     newton = _is_newton(spec, rows.x.shape[1], m)
-    cap = jnp.int32(100 if newton else 1000) if max_steps is None else max_steps
+    cap = jnp.int32(NEWTON_STEPS if newton else OTHER_STEPS) if max_steps is None else max_steps
     problem = _frame.make(jax.lax.stop_gradient(rows), jax.lax.stop_gradient(l2), spec.bias, basis)
     start = _frame.enter(problem, init, spec.bias)
+    # The proof of what another solver found has steps of its own, unless the user counts them.
+    last = cap + NEWTON_STEPS if max_steps is None and not newton else cap
     if newton:
         unknown = jnp.full((), jnp.inf, start.dtype)
         origin = unknown if init is None else _passes.value_at_origin(spec, problem)
         outcome = _newton(spec, problem, start, origin, tol, cap, jnp.int32(0))
     else:
-        outcome = _finish(spec, problem, start, tol, cap)
+        outcome = _finish(spec, problem, start, tol, cap, last)
     # Where the optimum is at infinity the penalised weights vanish beside the others.
     found = outcome.point.theta
     found = jnp.where(outcome.separated & ~problem.free[None, :], 0, found)
     found = _linalg.after(outcome.certified, found)
-    info = _info(outcome, tol, cap)
+    info = _info(outcome, tol, last)
     live = problem._replace(rows=rows, penalty=_frame.penalty(l2, problem.scale, problem.spread))
     proper = usable & (info.status <= Status.MAX_STEPS)
 
@@ -262,7 +342,7 @@ def _where(condition: jax.Array, this: Any, that: Any) -> Any:
 # --- other solvers -------------------------------------------------------------------------------
 
 
-def _finish(spec, problem, start, tol, cap) -> _Outcome:
+def _finish(spec, problem, start, tol, cap, last) -> _Outcome:
     """Run the solver, then prove its point; with a Hessian, if it takes one and one fits."""
     solver = solvers.lbfgs if spec.solver is None else spec.solver
     flat, steps = _iterate.warm_up(
@@ -289,11 +369,11 @@ def _finish(spec, problem, start, tol, cap) -> _Outcome:
 
     def attempt(carry):
         outcome, i = carry
-        return _newton(spec, problem, starts[i], origin, tol, cap, outcome.trials), i + 1
+        return _newton(spec, problem, starts[i], origin, tol, last, outcome.trials), i + 1
 
     def more(carry):
         outcome, i = carry
-        return _open(outcome, tol) & (outcome.trials < cap) & (i < 2)
+        return _open(outcome, tol) & (outcome.trials < last) & (i < 2)
 
     return jax.lax.while_loop(more, attempt, (outcome, jnp.int32(0)))[0]
 

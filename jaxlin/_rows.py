@@ -6,6 +6,7 @@ in a copy of x), and rows without weight contribute nothing. Blocks keep the tem
 in cache. Shapes: `n` rows, `d` features, `k` classes.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -105,8 +106,8 @@ def fold(
     n, d = rows.x.shape
     size = block_rows(d, entries)
     if n < 2 * size:
-        return f(_clean(rows))
-    sums, maxima = jax.eval_shape(lambda r: f(_clean(r)), _take(rows, 0, size))
+        return f(clean(rows))
+    sums, maxima = jax.eval_shape(lambda r: f(clean(r)), _take(rows, 0, size))
     init = (
         jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), sums),
         jax.tree.map(lambda a: jnp.full(a.shape, -jnp.inf, a.dtype), maxima),
@@ -118,7 +119,7 @@ def fold(
         block = _take(rows, start, size)
         unseen = start + jnp.arange(size) >= i * size
         block = block._replace(weight=jnp.where(unseen, block.weight, 0))
-        added, largest = f(_clean(block))
+        added, largest = f(clean(block))
         return (
             jax.tree.map(jnp.add, carry[0], added),
             jax.tree.map(jnp.maximum, carry[1], largest),
@@ -158,9 +159,9 @@ def fold_by_class(f: Callable[[Rows, jax.Array], Any], rows: Rows, k: int, size:
         c = jnp.minimum(jnp.searchsorted(last, i, side="right"), k - 1)
         at = starts[c] + (i - last[c] + blocks[c]) * size + jnp.arange(size, dtype=jnp.int32)
         inside = at < ends[c]
-        block = _gather(rows, order[jnp.minimum(at, n - 1)])
+        block = _take(rows, order[jnp.minimum(at, n - 1)])
         weight = jnp.where(inside, block.weight, 0)
-        return c, f(_clean(block._replace(ok=block.ok & inside, weight=weight)), c)
+        return c, f(clean(block._replace(ok=block.ok & inside, weight=weight)), c)
 
     def step(sums, i):
         c, added = of_block(i)
@@ -190,7 +191,7 @@ def map_rows(f: Callable[[jax.Array], jax.Array], rows: Rows) -> jax.Array:
 
     def of_block(part):
         x, ok = part
-        return f(_clean(rows._replace(x=x, ok=ok)).x)
+        return f(clean(rows._replace(x=x, ok=ok)).x)
 
     return _map_blocks(of_block, parts)
 
@@ -205,7 +206,7 @@ def _map_blocks(
         return f(rows)
 
     def take(start):
-        return jax.tree.map(lambda a: jax.lax.dynamic_slice_in_dim(a, start, size), rows)
+        return jax.tree.map(lambda a: _part(a, start, size), rows)
 
     def step(whole, i):
         start = jnp.minimum(i * size, n - size)
@@ -217,26 +218,41 @@ def _map_blocks(
     return jax.lax.scan(step, whole, jnp.arange(-(-n // size)))[0]
 
 
-def _take(rows: Rows, start: Any, size: int) -> Rows:
-    mask = rows.feature_mask
-    part = jax.tree.map(
-        lambda a: jax.lax.dynamic_slice_in_dim(a, start, size), rows._replace(feature_mask=None)
-    )
-    return part._replace(feature_mask=mask)
+def _take(rows: Rows, at: Any, size: int | None = None) -> Rows:
+    part = jax.tree.map(lambda a: _part(a, at, size), rows._replace(feature_mask=None))
+    return part._replace(feature_mask=rows.feature_mask)
 
 
-def _gather(rows: Rows, at: jax.Array) -> Rows:
-    mask = rows.feature_mask
-    part = jax.tree.map(lambda a: a[at], rows._replace(feature_mask=None))
-    return part._replace(feature_mask=mask)
-
-
-def _clean(block: Rows) -> Rows:
+def clean(block: Rows) -> Rows:
+    """The rows with x in the working dtype, and 0 where it may not be felt."""
     keep = block.ok[:, None]
     if block.feature_mask is not None:
         keep = keep & block.feature_mask[None, :]
-    x = block.x.astype(working_dtype(block.x))
-    return block._replace(x=jnp.where(keep, x, 0))
+    return block._replace(x=jnp.where(keep, block.x.astype(working_dtype(block.x)), 0))
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(2,))
+def _part(a: jax.Array, at: jax.Array, size: int | None) -> jax.Array:
+    """The `size` rows of `a` from `at`, or, without a size, the rows `at`.
+
+    XLA's CPU compiler has no slices of halves and would widen all of `a` before the loop; it copies
+    the bits there instead.
+    """
+    half = a.dtype.itemsize == 2 and jnp.issubdtype(a.dtype, jnp.floating)
+    if not half:
+        return _rows_at(a, at, size)
+    bits = jax.lax.bitcast_convert_type(a, jnp.uint16)
+    return jax.lax.bitcast_convert_type(_rows_at(bits, at, size), a.dtype)
+
+
+@_part.defjvp
+def _(size, primals, tangents):
+    a, at = primals
+    return _part(a, at, size), _rows_at(tangents[0], at, size)
+
+
+def _rows_at(a: jax.Array, at: jax.Array, size: int | None) -> jax.Array:
+    return a[at] if size is None else jax.lax.dynamic_slice_in_dim(a, at, size)
 
 
 def _usable(x: jax.Array, feature_mask: jax.Array | None) -> jax.Array:

@@ -39,27 +39,42 @@ class Scatter(NamedTuple):
 
 def of_rows(rows: _rows.Rows, k: int, *, per_class: bool) -> Scatter:
     """The statistics of prepared rows, whose weights sum to one."""
-    near = _near(rows.x, rows, k)
     n, d = rows.x.shape
     entries = block_entries(n, d)
     size = _rows.block_rows(d, entries)
-    if per_class and n >= 2 * size:
+    if n < 2 * size:
+        return _at_once(rows, k, per_class)
+    near = _near(rows.x, rows, k)
+    if per_class:
         return _about(near, _of_each_class(rows, near, min(size, max(n // k, MIN_CLASS_BLOCK))))
 
     def sums(block):
         z = jnp.where(block.ok[:, None], block.x - near[block.y], 0)
         member = _members(block, k)
-        if per_class:
-            left = (member[:, :, None] * _with_one(z)[:, None, :]).reshape(z.shape[0], -1)
-        else:
-            left = jnp.concatenate([z * block.weight[:, None], member], axis=1)
+        left = jnp.concatenate([z * block.weight[:, None], member], axis=1)
         return (dot(left.T, _with_one(z)), _count(member)), ()
 
     (products, count), _ = _rows.fold(sums, rows, entries)
-    if per_class:
-        products = products.reshape(k, d + 1, d + 1)
-        return _about(near, (products[:, :d, :d], products[:, d], count))
     return _about(near, (products[:d, :d], products[d:], count))
+
+
+def _at_once(rows, k, per_class):
+    """The statistics of rows of one block: class means first, then products about them."""
+    (_, d), ok = rows.x.shape, rows.ok[:, None]
+    x = _rows.clean(rows).x
+    # Any row will do, and differences from it are exact where it matters.
+    centre = jax.lax.stop_gradient(x[jnp.argmax(rows.weight)])
+    z = jnp.where(ok, x - centre[None, :], 0)
+    member = _members(rows, k)
+    weight = jnp.sum(member, axis=0)
+    offset = dot(member.T, z) / jnp.where(weight > 0, weight, 1)[:, None]
+    z = jnp.where(ok, z - offset[rows.y], 0)
+    if per_class:
+        each = (member[:, :, None] * z[:, None, :]).reshape(len(z), -1)
+        scatter = dot(each.T, z).reshape(k, d, d)
+    else:
+        scatter = dot((z * rows.weight[:, None]).T, z)
+    return Scatter(weight, _count(member), centre, offset, scatter)
 
 
 def of_columns(rows: _rows.Rows) -> Scatter:

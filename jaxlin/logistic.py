@@ -21,8 +21,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _checks, _passes, _risk, _rows, losses, solvers
-from jaxlin.types import Hyperplane, Info, Linear, Status
+from jaxlin import _checks, _passes, _risk, losses, solvers
+from jaxlin.types import Hyperplane, Info, Linear
 
 
 def fit(
@@ -84,16 +84,19 @@ def fit(
     data = _checks.table(x, y, sample_weight=sample_weight, feature_mask=feature_mask, soft=True)
     n, d = data.x.shape
     dtype = _checks.working_dtype(data.x)
-    if not (solver is None or callable(solver)):
-        raise TypeError(f"solver: expected a function like solvers.newton, got {solver!r}")
-    bias = _checks.static(bias, bool, "bias")
-    spec = _passes.Spec(_loss, _curvature, _agreement, solver, bias)
+    spec = _passes.Spec(
+        loss=_loss,
+        curvature=_curvature,
+        agreement=_agreement,
+        solver=_risk.check_solver(solver),
+        bias=_checks.static(bias, bool, "bias"),
+    )
     params, info = _fit(
         spec,
         data,
         _checks.penalty(l2, d, dtype),
         _checks.optional(offset, (n,), dtype, "offset"),
-        None if init is None else _start(init, d, dtype),
+        _risk.check_init(init, Hyperplane, (), d, dtype),
         _checks.tolerance(tol, dtype),
         None if max_steps is None else _checks.count(max_steps, "max_steps"),
     )
@@ -101,55 +104,32 @@ def fit(
         info,
         data,
         nonnegative={"l2": l2, "tol": tol, "max_steps": max_steps},
-        finite={"offset": offset, **({} if init is None else _named(init))},
+        finite={"offset": offset, **_risk.named(init)},
     )
     return params, info
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def _fit(spec, data, l2, offset, init, tol, max_steps):
-    rows, _, valid = _rows.prepare(data, num_classes=2, offset=offset)
-    valid &= jnp.all((l2 >= 0) & jnp.isfinite(l2)) & (tol >= 0)
-    if max_steps is not None:
-        valid &= max_steps >= 0
-    if init is not None:
-        if data.feature_mask is not None:
-            init = init._replace(weights=jnp.where(data.feature_mask, init.weights, 0))
-        valid &= jnp.all(jnp.isfinite(init.weights)) & (jnp.isfinite(init.bias) | (not spec.bias))
-        init = jax.tree.map(lambda a: jnp.where(valid, a, 0)[None], Linear(*init))
-    rows = rows._replace(weight=jnp.where(valid, rows.weight, 0))
+    rows, valid = _risk.prepare(data, 2, offset, l2, tol, max_steps)
+    start = None if init is None else jax.tree.map(lambda a: a[None], Linear(*init))
+    rows, valid, start = _risk.begin(spec, rows, valid, start)
     zero = jnp.any((rows.weight > 0) & (rows.y < 1))
     one = jnp.any((rows.weight > 0) & (rows.y > 0))
     params, info = _risk.fit(
         spec,
         rows,
+        valid=valid,
         usable=zero & one,
-        l2=jnp.where(valid, l2, 0),
-        init=init,
+        l2=l2,
+        init=start,
         tol=tol,
         max_steps=max_steps,
     )
     params = Hyperplane(weights=params.weights[0], bias=params.bias[0])
     lost = jnp.asarray(0.0 if spec.bias else jnp.nan, l2.dtype)
-    known = Hyperplane(weights=lost, bias=lost + jnp.where(one, jnp.inf, -jnp.inf).astype(l2.dtype))
-    return _in_place(valid, valid & ~(zero & one), known, params, info)
-
-
-def _in_place(valid, alone, limit, params, info):
-    """Put the limit in place where a class is absent, and NaN where the data are not valid.
-
-    By adding a constant, so that the derivative stays what the engine says of a failed fit.
-    """
-
-    def placed(value, limit):
-        target = jnp.where(valid, jnp.where(alone, limit, value), jnp.nan)
-        return value + jax.lax.stop_gradient(jnp.where(valid & ~alone, 0, target - value))
-
-    status = jnp.where(alone, Status.CLASS_TOO_SMALL, info.status)
-    status = jnp.where(valid, status, Status.INVALID_DATA).astype(jnp.int32)
-    objective, residual = placed(info.objective, 0.0), placed(info.residual, 0.0)
-    steps = jnp.where(valid, info.steps, 0)
-    return jax.tree.map(placed, params, limit), Info(status, steps, objective, residual)
+    limit = Hyperplane(weights=lost, bias=lost + jnp.where(one, jnp.inf, -jnp.inf).astype(l2.dtype))
+    return _risk.in_place(params, info, limit, valid, zero & one)
 
 
 def _loss(scores: jax.Array, y: jax.Array) -> jax.Array:
@@ -165,16 +145,3 @@ def _agreement(scores: jax.Array, y: jax.Array) -> _passes.Agreement:
     sign = jnp.where(y > 0, 1, -1).astype(scores.dtype)[None]
     tight = ((y > 0) & (y < 1))[None]
     return _passes.Agreement(value=sign * scores, sign=sign, tight=tight, inert=jnp.zeros(1, bool))
-
-
-def _named(init: Hyperplane) -> dict[str, Any]:
-    return {"init.weights": init.weights, "init.bias": init.bias}
-
-
-def _start(init: Any, d: int, dtype: Any) -> Hyperplane:
-    if not isinstance(init, Hyperplane):
-        raise TypeError(f"init: expected a Hyperplane, got {type(init).__name__}")
-    return Hyperplane(
-        weights=_checks.shaped(init.weights, (d,), dtype, "init.weights"),
-        bias=_checks.shaped(init.bias, (), dtype, "init.bias"),
-    )

@@ -331,16 +331,89 @@ def test_a_fold_is_left_out_by_subtraction():
     assert_close(merged, line, 1e-11)
 
 
+def many_rows(seed=0, n=6_000, d=40):
+    """Several row blocks; the last class is two rows far away, which no sample of rows holds."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(K - 1, size=n)
+    x = rng.normal(size=(n, d)) + y[:, None]
+    y[[4_001, 5_003]] = K - 1
+    x[4_001] += 1e3
+    weight = rng.choice([0.0, 0.5, 1.0, 2.0], size=n)
+    weight[[4_001, 5_003]] = 1.0
+    return x, y, weight
+
+
 def test_many_row_blocks_are_one():
-    rng = np.random.default_rng(0)
-    n = 40_000
-    y = rng.integers(K, size=n)
-    x = rng.normal(size=(n, 2)) + y[:, None]
-    found = moments.per_class(x, y, num_classes=K)
+    x, y, weight = many_rows()
+    broken = x.copy()
+    broken[weight == 0, 0] = np.nan
+    tied = moments.tied(broken, y, num_classes=K, sample_weight=weight)
+    found = moments.per_class(broken, y, num_classes=K, sample_weight=weight)
+    whole = 0.0
     for c in range(K):
-        z = x[y == c] - x[y == c].mean(0)
-        np.testing.assert_allclose(found.scatter[c], z.T @ z, rtol=1e-12, atol=1e-8)
-        np.testing.assert_allclose(found.mean[c], x[y == c].mean(0), atol=1e-14)
+        w, rows = weight[y == c], x[y == c]
+        mean = w @ rows / w.sum()
+        scatter = ((rows - mean) * w[:, None]).T @ (rows - mean)
+        whole = whole + scatter
+        np.testing.assert_allclose(found.scatter[c], scatter, rtol=1e-11, atol=1e-7)
+        np.testing.assert_allclose(found.mean[c], mean, atol=1e-12)
+        assert int(found.rows[c]) == np.sum(w > 0)
+    np.testing.assert_allclose(tied.scatter, whole, rtol=1e-11, atol=1e-7)
+    np.testing.assert_allclose(tied.mean, found.mean, atol=1e-12)
+
+
+@pytest.mark.parametrize("fit", [lda.fit, qda.fit, least_squares.fit])
+def test_derivatives_over_many_row_blocks(fit):
+    x, y, weight = (a[1_000:] for a in many_rows())
+    rng = np.random.default_rng(1)
+    weight = weight + (y == K - 1)  # three in all: enough for a covariance that is pooled
+    move, direction = rng.normal(size=x.shape), rng.normal(size=len(y)) * (weight > 0)
+    options = {"pooling": 0.5} if fit is qda.fit else {}
+
+    def bias(step):
+        moved = fit(
+            x + step * move,
+            y,
+            num_classes=K,
+            sample_weight=weight + step * 0.1 * direction,
+            **options,
+        )[0]
+        return moved.bias[:2]
+
+    _, slope = jax.jvp(bias, (jnp.array(0.0),), (jnp.array(1.0),))
+    back = jax.jacrev(bias)(jnp.array(0.0))
+    h = 1e-4
+    measured = (bias(jnp.array(h)) - bias(jnp.array(-h))) / (2 * h)
+    np.testing.assert_allclose(slope, measured, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(back, slope, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_mahalanobis_forms_of_many_rows(dtype):
+    """The size at which a version of jaxlib silently gets such forms wrong, row by row."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(33_000, 3)).astype(dtype)
+    y = np.arange(len(x)) % K
+    params, _ = gaussian.fit(x, y, num_classes=K)
+    means, covariances, priors = (np.asarray(a, float) for a in params)
+    z = x[:, None, :].astype(float) - means
+    forms = np.einsum("nkd,kde,nke->nk", z, np.linalg.inv(covariances), z)
+    constant = np.log(priors) - (np.linalg.slogdet(covariances)[1] + 3 * np.log(2 * np.pi)) / 2
+    tolerance = 200 * np.finfo(dtype).eps
+    found = jax.jit(gaussian.log_joint)(params, x)
+    np.testing.assert_allclose(found, constant - forms / 2, rtol=tolerance, atol=tolerance)
+    curved, _ = qda.fit(x, y, num_classes=K)
+    scores = jax.jit(quadratic.scores)(curved, x)
+    away = np.asarray(scores - scores[:, :1]) - (found - found[:, :1])
+    np.testing.assert_allclose(away, 0, atol=10 * tolerance)
+
+
+@pytest.mark.parametrize("fit", [lda.fit, qda.fit, least_squares.fit])
+def test_temporaries_are_a_part_of_x(fit):
+    n, d = 100_000, 20
+    x, y = jax.ShapeDtypeStruct((n, d), np.float32), jax.ShapeDtypeStruct((n,), np.int32)
+    program = jax.jit(functools.partial(fit, num_classes=5)).lower(x, y).compile()
+    assert program.memory_analysis().temp_size_in_bytes < 0.3 * n * d * 4
 
 
 @pytest.mark.parametrize("dtype, shift, tolerance", [(np.float32, 1e6, 1e-4), (float, 1e8, 1e-7)])

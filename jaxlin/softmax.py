@@ -1,0 +1,231 @@
+"""Softmax regression: P(class c | x) = exp(s_c) / sum_j exp(s_j), s_c = w_c . x + b_c.
+
+Logistic regression for k classes at once, by maximum likelihood; also known as multinomial logistic
+regression. The fit minimises the weighted mean of `losses.softmax` + l2/2 |W|^2 by Newton's method,
+each example's k x k curvature being `jax.hessian` of its loss in its scores, or by optax's L-BFGS.
+
+The form is symmetric: scores are fixed up to a number added to all, and the fit chooses the
+one where weights and biases sum to zero over the classes present, which is where a penalty puts
+them anyway. `to_reference` gives the form in which one class has score 0. Two classes at `l2` are
+`logistic` at `l2 / 2`, the plane's weights being w_1 - w_0.
+
+Choose it when you want probabilities of several classes. It fails, and says so, where no optimum
+exists: without a penalty, classes that some scores separate (SEPARABLE, or QUASI_SEPARABLE if only
+some of them, or with rows on a tie) push the weights to infinity; collinear columns leave many
+optima (RANK_DEFICIENT: the one of least norm).
+
+`residual` is the largest absolute entry of the gradient of the mean objective in the k scores'
+params, for columns centred (with a bias) and scaled to unit mean square; `objective` is the
+mean objective, 0 when SEPARABLE. Shapes: `n` examples, `d` features, `k` classes.
+"""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jaxlin import _checks, _frame, _passes, _risk, losses, solvers
+from jaxlin.types import Info, Linear
+
+
+def fit(
+    x: Any,
+    y: Any,
+    *,
+    num_classes: int | None = None,
+    l2: Any = 0.0,
+    sample_weight: Any = None,
+    feature_mask: Any = None,
+    offset: Any = None,
+    init: Linear | None = None,
+    solver: solvers.Solver | None = None,
+    bias: bool = True,
+    tol: Any = None,
+    max_steps: Any = None,
+) -> tuple[Linear, Info]:
+    """Fit a softmax regression: min_W,b sum_i c_i losses.softmax(s_i, y_i) + l2/2 |W|^2.
+
+    s_i = W x_i + b + offset_i, and c are the weights divided by their sum; the biases are not
+    penalised. scikit-learn's C is 1 / (l2 sum of weights): `losses.l2_from_C`.
+
+    By default up to 256 coefficients, (k - 1)(d + 1), are found by Newton's method, O(n k^2 d^2) a
+    step, and more by L-BFGS, O(n k d) a step; the same optimum either way.
+
+    Args:
+      x: `(n, d)`, in any units; half precision stays so in memory.
+      y: `(n,)` class indices, or float probabilities `(n, k)` whose rows sum to one.
+      num_classes: k, static; eagerly by default 1 + the largest label with weight.
+      l2: penalty, a scalar or one per feature `(d,)`; 0 is maximum likelihood.
+      sample_weight: `(n,)`, nonnegative; a row of weight 0 is absent whatever it holds.
+      feature_mask: `(d,)` bool; a masked column has weights 0 whatever it holds.
+      offset: `(n, k)`, added to the scores.
+      init: params to start from; by default 0.
+      solver: `solvers.newton`, `solvers.lbfgs`, or any function like them; by default by size.
+      bias: static; False fixes the biases of the classes present at 0.
+      tol: bound on the residual; by default eps^(2/3), 4e-11, or 2e-5 in float32.
+      max_steps: cap on the steps; by default 100 for Newton's method, else 1000. A step of Newton's
+        method that is taken back counts here, but not in `info.steps`.
+
+    Returns:
+      `(params, info)`, a Linear and an Info. The status can be any but NOT_SEPARABLE. An absent
+      class has weights 0 and bias -inf, and so a probability of exactly 0. With fewer than two
+      classes present it is CLASS_TOO_SMALL, and the present one has probability 1.
+
+    Raises:
+      ValueError: shapes that do not fit; eagerly also data that are not valid.
+      TypeError: dtypes or static arguments of the wrong kind.
+
+    Differentiable by the implicit function theorem in x, soft y, l2, sample_weight and offset.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import softmax
+      >>> x = jnp.array([[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]])
+      >>> y = jnp.array([0, 1, 0, 2, 1, 2])
+      >>> params, info = softmax.fit(x, y, l2=0.1)
+      >>> params.weights.round(3).tolist(), info.status.item()
+      ([[-0.616], [-0.037], [0.653]], 0)
+    """
+    k = _checks.number_of_classes(num_classes, y, sample_weight)
+    if k < 2:
+        raise ValueError(f"num_classes: expected at least 2, got {k}")
+    data = _checks.table(
+        x, y, sample_weight=sample_weight, feature_mask=feature_mask, soft=True, num_classes=k
+    )
+    n, d = data.x.shape
+    dtype = _checks.working_dtype(data.x)
+    spec = _passes.Spec(
+        loss=losses.softmax,
+        curvature=_curvature,
+        agreement=_agreement,
+        solver=_risk.check_solver(solver),
+        bias=_checks.static(bias, bool, "bias"),
+    )
+    params, info = _fit(
+        spec,
+        k,
+        data,
+        _checks.penalty(l2, d, dtype),
+        _checks.optional(offset, (n, k), dtype, "offset"),
+        _risk.check_init(init, Linear, (k,), d, dtype),
+        _checks.tolerance(tol, dtype),
+        None if max_steps is None else _checks.count(max_steps, "max_steps"),
+    )
+    _checks.raise_if_invalid(
+        info,
+        data,
+        num_classes=k,
+        nonnegative={"l2": l2, "tol": tol, "max_steps": max_steps},
+        finite={"offset": offset, **_risk.named(init)},
+    )
+    return params, info
+
+
+def to_reference(params: Linear, reference: Any) -> Linear:
+    """The same model in the form in which one class has score 0.
+
+    Args:
+      params: a Linear of k classes.
+      reference: index of that class, `()`.
+
+    Returns:
+      A Linear whose row `reference` is 0; NaN throughout if that class is absent.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import softmax
+      >>> from jaxlin.types import Linear
+      >>> params = Linear(weights=jnp.array([[1.0], [-1.0]]), bias=jnp.array([0.5, -0.5]))
+      >>> softmax.to_reference(params, 0).weights.tolist()
+      [[0.0], [-2.0]]
+    """
+    weights, bias = jnp.asarray(params.weights), jnp.asarray(params.bias)
+    k = weights.shape[0]
+    if isinstance(reference, int) and not 0 <= reference < k:
+        raise ValueError(f"reference: expected a class in 0..{k - 1}, got {reference}")
+    lost = jnp.where(jnp.isneginf(bias[reference]), jnp.nan, 0).astype(bias.dtype)
+    return Linear(
+        weights=weights - weights[reference][None, :] + lost,
+        bias=bias - bias[reference] + lost,
+    )
+
+
+def from_reference(params: Linear) -> Linear:
+    """The same model in the symmetric form, as `fit` returns it.
+
+    Args:
+      params: a Linear of k classes, in the form of any reference.
+
+    Returns:
+      A Linear whose weights and biases sum to zero over the classes present; an absent one, of bias
+      -inf, has weights 0.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import softmax
+      >>> from jaxlin.types import Linear
+      >>> params = Linear(weights=jnp.array([[0.0], [-2.0]]), bias=jnp.array([0.0, -1.0]))
+      >>> softmax.from_reference(params).weights.tolist()
+      [[1.0], [-1.0]]
+    """
+    weights, bias = jnp.asarray(params.weights), jnp.asarray(params.bias)
+    present = ~jnp.isneginf(bias)
+    share = present.astype(bias.dtype) / jnp.maximum(jnp.sum(present), 1).astype(bias.dtype)
+    live = jnp.where(present, bias, 0)
+    middle = jnp.sum(share[:, None] * weights, axis=0)
+    return Linear(
+        weights=jnp.where(present[:, None], weights - middle[None, :], 0),
+        bias=jnp.where(present, live - jnp.sum(share * live), -jnp.inf),
+    )
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _fit(spec, k, data, l2, offset, init, tol, max_steps):
+    rows, valid = _risk.prepare(data, k, offset, l2, tol, max_steps)
+    seen = (rows.weight > 0)[:, None]
+    if rows.y.ndim == 1:
+        given = rows.y[:, None] == jnp.arange(k, dtype=rows.y.dtype)[None, :]
+    else:
+        given = rows.y > 0
+    present = jnp.any(seen & given, axis=0)
+    if init is not None:
+        init = Linear(
+            weights=jnp.where(present[:, None], init.weights, 0),
+            bias=jnp.where(present, init.bias, 0),
+        )
+    rows, valid, init = _risk.begin(spec, rows, valid, init)
+    usable = jnp.sum(present) > 1
+    params, info = _risk.fit(
+        spec,
+        rows,
+        valid=valid,
+        usable=usable,
+        l2=l2,
+        init=init,
+        tol=tol,
+        max_steps=max_steps,
+        basis=_frame.class_basis(present, l2.dtype),
+    )
+    nothing = jax.tree.map(jnp.zeros_like, params)
+    params, info = _risk.in_place(params, info, nothing, valid, usable)
+    return params._replace(bias=jnp.where(present, 0, -jnp.inf).astype(l2.dtype) + params.bias), info
+
+
+def _curvature(scores: jax.Array, y: jax.Array) -> jax.Array:
+    p = jax.nn.softmax(scores)
+    return jnp.sum(p * (1 - p))
+
+
+def _agreement(scores: jax.Array, y: jax.Array) -> _passes.Agreement:
+    """How far the label's score is above each; of several labels, all are to be equal and above."""
+    classes = jnp.arange(scores.shape[0], dtype=jnp.int32)
+    hard = y.ndim == 0
+    label = y.astype(jnp.int32) if hard else jnp.argmax(y).astype(jnp.int32)
+    tight = jnp.zeros(classes.shape, bool) if hard else (y > 0) & (classes != label)
+    return _passes.Agreement(
+        value=scores[label] - scores,
+        sign=-jnp.ones_like(scores),
+        tight=tight,
+        inert=(classes == label) | (scores <= _frame.NEVER / 2),
+    )

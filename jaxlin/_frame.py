@@ -18,6 +18,8 @@ from jaxlin.types import Linear
 
 # Rows sampled for the frame of an x that many lanes share.
 SAMPLE_ROWS = 64
+# Rows sampled for the frame of an x of one's own.
+CENTRE_ROWS = 2048
 # The score of an absent class: its probability is exactly 0, and so is all that comes of it.
 NEVER = -1e30
 
@@ -56,13 +58,17 @@ class Problem(NamedTuple):
 
 @jax.custom_batching.custom_vmap
 def _centre_and_scale(rows: _rows.Rows) -> tuple[jax.Array, jax.Array]:
-    """The weighted mean of each column, and a power of two that brings it near one."""
+    """A point near the weighted mean, and powers of two that bring the columns near one."""
 
-    def moments(block):
-        present = (block.weight > 0)[:, None]
-        return dot(block.weight, block.x), jnp.max(jnp.where(present, jnp.abs(block.x), 0), axis=0)
-
-    mean, largest = _rows.fold(moments, rows)
+    # Near the mean is near enough: what is left of it is `shift`.
+    dtype = rows.weight.dtype
+    step = max(1, rows.x.shape[0] // CENTRE_ROWS)
+    sample = rows._replace(x=rows.x[::step], ok=rows.ok[::step], feature_mask=rows.feature_mask)
+    x, given = _rows.clean(sample).x, rows.weight[::step]
+    weight = jnp.where(jnp.any(given > 0), given, sample.ok.astype(dtype))
+    total = jnp.sum(weight)
+    mean = dot(weight, x) / jnp.where(total > 0, total, 1)
+    largest = jnp.max(jnp.where((weight > 0)[:, None], jnp.abs(x), 0), axis=0)
     return mean, _scale(largest)
 
 

@@ -263,7 +263,8 @@ METHODS: dict[Any, Method] = {}
 class Frame(NamedTuple):
     """The objective on flat points, in preconditioned coordinates z = L' point.
 
-    lower: L, the Cholesky factor of the preconditioner, or None.
+    lower: `(q, q)` L, the Cholesky factor of the preconditioner, or None; q divides p, and each
+      run of q parameters is transformed alike
     """
 
     value: Callable[[jax.Array], jax.Array]
@@ -289,15 +290,24 @@ class Frame(NamedTuple):
         return Problem(lambda z: self.value(self.leave(z)), self.hessian, options)
 
     def enter(self, point):
-        return point if self.lower is None else _linalg.dot(self.lower.T, point)
+        if self.lower is None:
+            return point
+        return _linalg.dot(self._runs(point), self.lower).reshape(-1)
 
     def leave(self, z):
         if self.lower is None:
             return z
-        return jax.scipy.linalg.solve_triangular(self.lower, z, lower=True, trans=1)
+        return jax.scipy.linalg.solve_triangular(
+            self.lower, self._runs(z).T, lower=True, trans=1
+        ).T.reshape(-1)
 
     def residual(self, grad):
-        return residual_of(grad if self.lower is None else _linalg.dot(self.lower, grad))
+        if self.lower is None:
+            return residual_of(grad)
+        return residual_of(_linalg.dot(self._runs(grad), self.lower.T))
+
+    def _runs(self, flat):
+        return flat.reshape(-1, self.lower.shape[0])
 
 
 def iterate(method, frame, options, tol, max_steps):

@@ -268,15 +268,17 @@ def objective(spec: Spec) -> Callable[[jax.Array, Problem], jax.Array]:
     Not differentiable in the data.
     """
 
-    @jax.custom_jvp
+    @jax.custom_vjp
     def objective(theta, problem):
         return _value_and_gradient(spec, problem, theta)[0]
 
-    @objective.defjvp
-    def _(primals, tangents):
-        value, grad = _value_and_gradient(spec, primals[1], primals[0])
-        return value, jnp.sum(grad * tangents[0])
+    def forward(theta, problem):
+        return _value_and_gradient(spec, problem, theta)
 
+    def backward(grad, tangent):
+        return grad * tangent, None
+
+    objective.defvjp(forward, backward)
     return objective
 
 
@@ -294,6 +296,26 @@ def _value_and_gradient(spec, problem, flat):
     (value, columns), _ = _rows.fold(sums, problem.rows)
     value = value + jnp.sum(problem.penalty[None, :] * theta**2) / 2
     return value, _gradient_of(problem, theta, columns).reshape(-1)
+
+
+def curvature_at_zero(spec: Spec, problem: Problem) -> jax.Array:
+    """The Hessian where all scores are 0, `(p, p)`, averaged over the degrees of freedom."""
+    m = problem.used.size
+
+    def sums(block):
+        z = _frame.columns(problem, block)
+        scores = scored(problem, block, jnp.zeros((z.shape[0], m), z.dtype))
+        curve = jnp.trace(_curvature(spec, problem, block, scores), axis1=1, axis2=2)
+        return dot((z * curve[:, None]).T, z), ()
+
+    product, _ = _rows.fold(sums, problem.rows)
+    used = jnp.maximum(jnp.sum(problem.used), 1).astype(product.dtype)
+    scale = problem.spread[:, None] * problem.spread[None, :]
+    hess = product / used * scale
+    eps = jnp.finfo(hess.dtype).eps
+    # A coordinate out of play has curvature 1 and stands alone.
+    ridge = problem.penalty + jnp.sqrt(eps) * jnp.diagonal(hess) + jnp.finfo(hess.dtype).tiny
+    return hess + jnp.diag(jnp.where(problem.spread > 0, ridge, 1))
 
 
 @functools.cache

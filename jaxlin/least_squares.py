@@ -334,10 +334,9 @@ def _solve(system, l2, mask) -> _Found:
 
 def _refine(found: _Found, rows, l2, targets, bias) -> _Found:
     """One step of Newton's method with the residuals of the data themselves, where it can tell."""
-    still = jax.lax.stop_gradient(found._replace(inverse=found.inverse.matrix))
     entries = _scatter.block_entries(*rows.x.shape)
 
-    def step(rows, still, l2):
+    def step(rows, still, inverse, l2):
         line = jnp.concatenate([still.weights, still.level[:, None]], axis=1)
 
         def errors(block):
@@ -349,12 +348,13 @@ def _refine(found: _Found, rows, l2, targets, bias) -> _Found:
             return (dot(pull.T, z), jnp.sum(pull * error)), ()
 
         (pull, square), _ = _rows.fold(errors, rows, entries)
-        moved = dot(pull[:, :-1] - still.weights * l2[None, :], still.inverse)
+        moved = dot(pull[:, :-1] - still.weights * l2[None, :], inverse)
         return moved, pull[:, -1], (square + jnp.sum(l2[None, :] * still.weights**2)) / 2
 
+    still = found._replace(inverse=None)  # type: ignore[arg-type] # only its matrix is wanted
+    still, inverse, rows, l2 = jax.lax.stop_gradient((still, found.inverse.matrix, rows, l2))
     nothing = jnp.zeros_like(still.weights), jnp.zeros_like(still.level), still.objective
-    operands = jax.lax.stop_gradient((rows, still, l2))
-    moved, shift, objective = _linalg.when(still.rough, step, nothing, operands)
+    moved, shift, objective = _linalg.when(still.rough, step, nothing, (rows, still, inverse, l2))
     return found._replace(
         weights=found.weights + moved,
         level=found.level + shift if bias else found.level,

@@ -116,7 +116,7 @@ def _fit(spec, data, l2, offset, init, tol, max_steps):
     rows, valid, start = _risk.begin(spec, rows, valid, start)
     zero = jnp.any((rows.weight > 0) & (rows.y < 1))
     one = jnp.any((rows.weight > 0) & (rows.y > 0))
-    params, info = _risk.fit(
+    found, info = _risk.fit(
         spec,
         rows,
         valid=valid,
@@ -126,7 +126,7 @@ def _fit(spec, data, l2, offset, init, tol, max_steps):
         tol=tol,
         max_steps=max_steps,
     )
-    params = Hyperplane(weights=params.weights[0], bias=params.bias[0])
+    params = Hyperplane(weights=found.weights[0], bias=found.bias[0])
     lost = jnp.asarray(0.0 if spec.bias else jnp.nan, l2.dtype)
     limit = Hyperplane(weights=lost, bias=lost + jnp.where(one, jnp.inf, -jnp.inf).astype(l2.dtype))
     return _risk.in_place(params, info, limit, valid, zero & one)

@@ -209,7 +209,9 @@ def _fit(spec, k, data, l2, offset, init, tol, max_steps):
     )
     nothing = jax.tree.map(jnp.zeros_like, params)
     params, info = _risk.in_place(params, info, nothing, valid, usable)
-    return params._replace(bias=jnp.where(present, 0, -jnp.inf).astype(l2.dtype) + params.bias), info
+    return params._replace(
+        bias=jnp.where(present, 0, -jnp.inf).astype(l2.dtype) + params.bias
+    ), info
 
 
 def _curvature(scores: jax.Array, y: jax.Array) -> jax.Array:

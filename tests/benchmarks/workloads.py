@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from sklearn.datasets import load_digits
 from sklearn.discriminant_analysis import (
     LinearDiscriminantAnalysis,
     QuadraticDiscriminantAnalysis,
 )
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import LogisticRegression, Ridge
 
 import jaxlin
 
@@ -45,7 +46,7 @@ class Workload(NamedTuple):
     reference: np.ndarray
     objective: Callable[[np.ndarray], float] = unknown
     residual: Callable[[np.ndarray], float] = unknown
-    near: float = 1e-6
+    near: float = math.inf
     floor: Run | None = None
 
 
@@ -173,9 +174,164 @@ def lda_batch(dtype, lanes=10_000, n=100, d=10, k=3) -> Workload:
     )
 
 
+# --- logistic and softmax ------------------------------------------------------------------------
+
+L2 = 1e-4
+# The residual asked of all: of the largest entry of the gradient.
+NEAR = 1e-6
+# scikit-learn's solvers of the smooth objective, each with tolerances from loose to tight.
+SMOOTH = {
+    "lbfgs": (1e-4, 1e-5, 1e-6, 1e-7),
+    "newton-cg": (1e-4, 1e-5, 1e-6, 1e-7),
+    "newton-cholesky": (1e-4, 1e-6, 1e-8),
+    "sag": (1e-4, 1e-6),
+}
+
+
+def _drawn(dtype, n, d, k, correlated):
+    """Rows of unit scale, or mixed by a rotation to singular values from 1 to 0.01."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(n, d))
+    truth = rng.normal(size=(d, k if k > 2 else 1)) / math.sqrt(d)
+    scores = 2 * x @ truth
+    if correlated:
+        rotation = np.linalg.qr(rng.normal(size=(d, d)))[0]
+        x = x * np.geomspace(1, 0.01, d) @ rotation
+    if k > 2:
+        y = np.argmax(scores + rng.gumbel(size=scores.shape), axis=1)
+    else:
+        y = (scores[:, 0] + rng.logistic(size=n) > 0).astype(int)
+    return x.astype(dtype), y
+
+
+def _loss(x, y, k):
+    """Objective and gradient in float64, for coefficients `(k or 1, d + 1)`."""
+    x = x.astype(float)
+    n, d = x.shape
+    target = np.eye(k)[y] if k > 2 else y[:, None].astype(float)
+
+    def both(coefficients):
+        s = x @ coefficients[:, :d].T + coefficients[:, d]
+        if k > 2:
+            top = s.max(1, keepdims=True)
+            p = np.exp(s - top)
+            total = p.sum(1, keepdims=True)
+            value = np.mean(np.log(total[:, 0]) + top[:, 0] - s[np.arange(n), y])
+            pull = (p / total - target) / n
+        else:
+            sign = 1 - 2 * y
+            value = np.mean(np.logaddexp(0, sign * s[:, 0]))
+            pull = (1 / (1 + np.exp(-s)) - target) / n
+        grad = np.concatenate([pull.T @ x, pull.sum(0)[:, None]], axis=1)
+        grad[:, :d] += L2 * coefficients[:, :d]
+        return value + L2 / 2 * np.sum(coefficients[:, :d] ** 2), grad
+
+    return both
+
+
+def _polished(coefficients, both, x, y, k):
+    """A few Newton steps in numpy, by conjugate gradients on products with the Hessian."""
+    x = x.astype(float)
+    n, d = x.shape
+    ones = np.concatenate([x, np.ones((n, 1))], axis=1)
+    for _ in range(4):
+        _, grad = both(coefficients)
+        s = ones @ coefficients.T
+        if k > 2:
+            p = np.exp(s - s.max(1, keepdims=True))
+            p /= p.sum(1, keepdims=True)
+        else:
+            p = 1 / (1 + np.exp(-s))
+
+        def product(v, p=p):
+            u = ones @ v.T
+            u = p * (u - np.sum(p * u, 1, keepdims=True)) if k > 2 else p * (1 - p) * u
+            out = u.T @ ones / n
+            out[:, :d] += L2 * v[:, :d]
+            return out
+
+        step = _conjugate_gradients(product, grad)
+        coefficients = coefficients - step
+    if k > 2:
+        coefficients = coefficients - coefficients.mean(0)
+    return coefficients
+
+
+def _conjugate_gradients(product, b, steps=300):
+    v, r = np.zeros_like(b), b.copy()
+    direction, square = r.copy(), np.sum(r * r)
+    for _ in range(steps):
+        if square <= 1e-28 * np.sum(b * b):
+            break
+        image = product(direction)
+        size = square / np.sum(direction * image)
+        v, r = v + size * direction, r - size * image
+        square, last = np.sum(r * r), square
+        direction = r + square / last * direction
+    return v
+
+
+def logistic(dtype, n, d, k=2, correlated=False) -> Workload:
+    x, y = _drawn(dtype, n, d, k, correlated)
+    return _classifier(x, y, k)
+
+
+def _classifier(x, y, k) -> Workload:
+    n, d = x.shape
+    device, labels = jnp.asarray(x), jnp.asarray(y)
+    both = _loss(x, y, k)
+
+    def ours():
+        if k > 2:
+            return jaxlin.softmax.fit(device, labels, num_classes=k, l2=L2, tol=NEAR)
+        return jaxlin.logistic.fit(device, labels, l2=L2, tol=NEAR)
+
+    def coefficients(found):
+        if hasattr(found, "coef_"):
+            return np.concatenate([found.coef_, found.intercept_[:, None]], axis=1).astype(float)
+        weights, bias = (np.asarray(a, float) for a in found[0])
+        return np.concatenate([weights.reshape(-1, d), bias.reshape(-1, 1)], axis=1)
+
+    def peers(solver, tolerances):
+        settings = {"C": 1 / (L2 * n), "solver": solver, "max_iter": 2_000}
+        return tuple(
+            lambda tol=tol: LogisticRegression(tol=tol, **settings).fit(x, y) for tol in tolerances
+        )
+
+    return Workload(
+        ours=ours,
+        peers={f"scikit-learn {name}": peers(name, tols) for name, tols in SMOOTH.items()},
+        unfold=coefficients,
+        reference=_polished(coefficients(ours()), both, x, y, k),
+        objective=lambda c: both(c)[0],
+        residual=lambda c: np.abs(both(c)[1]).max(),
+        near=NEAR,
+    )
+
+
+def digits(dtype) -> Workload:
+    x, y = load_digits(return_X_y=True)
+    return _classifier(x.astype(dtype), y, 10)
+
+
+def breast_cancer(dtype) -> Workload:
+    x, y, _, _ = jaxlin.datasets.breast_cancer()
+    return _classifier(np.asarray(x, dtype), np.asarray(y), 2)
+
+
 ALL: dict[str, Callable[[Any], Workload]] = {
     "lda-100000x50-k5": lda,
     "qda-100000x50-k5": qda,
     "least_squares-100000x50-k5": least_squares,
     "lda-10000-fits-of-100x10-k3": lda_batch,
+    "logistic-200000x100": partial(logistic, n=200_000, d=100),
+    "logistic-200000x100-correlated": partial(logistic, n=200_000, d=100, correlated=True),
+    "logistic-20000x500": partial(logistic, n=20_000, d=500),
+    "logistic-20000x500-correlated": partial(logistic, n=20_000, d=500, correlated=True),
+    "logistic-1000000x20": partial(logistic, n=1_000_000, d=20),
+    "logistic-300x5000": partial(logistic, n=300, d=5_000),
+    "softmax-200000x100-k10": partial(logistic, n=200_000, d=100, k=10),
+    "softmax-200000x100-k10-correlated": partial(logistic, n=200_000, d=100, k=10, correlated=True),
+    "softmax-digits": digits,
+    "logistic-breast-cancer-raw": breast_cancer,
 }

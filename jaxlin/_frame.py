@@ -67,7 +67,10 @@ def _centre_and_scale(rows: _rows.Rows) -> tuple[jax.Array, jax.Array]:
     x, given = _rows.clean(sample).x, rows.weight[::step]
     weight = jnp.where(jnp.any(given > 0), given, sample.ok.astype(dtype))
     total = jnp.sum(weight)
-    mean = dot(weight, x) / jnp.where(total > 0, total, 1)
+    # From one of them, so that the mean of a column of one value is that value.
+    first = x[jnp.argmax(weight)]
+    apart = jnp.where((weight > 0)[:, None], x - first[None, :], 0)
+    mean = first + dot(weight, apart) / jnp.where(total > 0, total, 1)
     largest = jnp.max(jnp.where((weight > 0)[:, None], jnp.abs(x), 0), axis=0)
     return mean, _scale(largest)
 
@@ -198,8 +201,9 @@ def enter(problem: Problem, init: Linear | None, bias: bool) -> jax.Array:
     """theta `(m, p)` of the user's params; a column out of play starts, and stays, at 0."""
     if init is None:
         return jnp.zeros((problem.used.size, problem.spread.size), problem.spread.dtype)
-    if problem.basis is not None:
-        init = jax.tree.map(lambda a: dot(problem.basis.T, a), init)
+    basis = problem.basis
+    if basis is not None:
+        init = jax.tree.map(lambda a: dot(basis.T, a), init)
     factor = unscaled(problem)
     theta = jnp.where(factor > 0, init.weights / jnp.where(factor > 0, factor, 1)[None, :], 0)
     if bias:

@@ -292,22 +292,23 @@ class Frame(NamedTuple):
     def enter(self, point):
         if self.lower is None:
             return point
-        return _linalg.dot(self._runs(point), self.lower).reshape(-1)
+        return _linalg.dot(_runs(point, self.lower), self.lower).reshape(-1)
 
     def leave(self, z):
         if self.lower is None:
             return z
         return jax.scipy.linalg.solve_triangular(
-            self.lower, self._runs(z).T, lower=True, trans=1
+            self.lower, _runs(z, self.lower).T, lower=True, trans=1
         ).T.reshape(-1)
 
     def residual(self, grad):
         if self.lower is None:
             return residual_of(grad)
-        return residual_of(_linalg.dot(self._runs(grad), self.lower.T))
+        return residual_of(_linalg.dot(_runs(grad, self.lower), self.lower.T))
 
-    def _runs(self, flat):
-        return flat.reshape(-1, self.lower.shape[0])
+
+def _runs(flat: jax.Array, lower: jax.Array) -> jax.Array:
+    return flat.reshape(-1, lower.shape[0])
 
 
 def iterate(method, frame, options, tol, max_steps):

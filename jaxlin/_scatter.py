@@ -96,8 +96,8 @@ def _of_each_class(rows, near, size):
     def products(block, c):
         return _of_one_class(block, block.x - near[c][None, :])
 
-    products, count = _rows.fold_by_class(products, rows, near.shape[0], size)
-    return products[:, :-1, :-1], products[:, -1], count
+    whole, count = _rows.fold_by_class(products, rows, near.shape[0], size)
+    return whole[:, :-1, :-1], whole[:, -1], count
 
 
 def _of_one_class(block, z):

@@ -82,10 +82,10 @@ def fit(
       >>> import jax.numpy as jnp
       >>> from jaxlin import softmax
       >>> x = jnp.array([[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]])
-      >>> y = jnp.array([0, 1, 0, 2, 1, 2])
+      >>> y = jnp.array([0, 0, 1, 0, 2, 2])
       >>> params, info = softmax.fit(x, y, l2=0.1)
       >>> params.weights.round(3).tolist(), info.status.item()
-      ([[-0.616], [-0.037], [0.653]], 0)
+      ([[-0.711], [-0.319], [1.03]], 0)
     """
     k = _checks.number_of_classes(num_classes, y, sample_weight)
     if k < 2:

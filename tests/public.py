@@ -37,6 +37,7 @@ from jaxlin import (
     qda,
     quadratic,
     resample,
+    softmax,
     solvers,
     updates,
 )
@@ -372,6 +373,8 @@ CASES |= {
         case(least_squares.sum_of_squares, plane, normal(N, D), normal(N)),
         case(least_squares.sum_of_squares, planes, normal(N, D), classes(K, N)),
     ],
+    "softmax.to_reference": [case(softmax.to_reference, planes, classes(K))],
+    "softmax.from_reference": [case(softmax.from_reference, planes)],
     "fisher.criterion": [case(fisher.criterion, normal(D), normal(N, D), classes(2, N))],
     "fisher.directions": [case(fisher.directions, normal(N, D), classes(K, N), num_classes=K)],
     "fisher.rayleigh_quotient": [

@@ -362,7 +362,7 @@ def test_many_row_blocks_are_one():
     np.testing.assert_allclose(tied.mean, found.mean, atol=1e-12)
 
 
-@pytest.mark.parametrize("fit", [lda.fit, qda.fit, least_squares.fit])
+@pytest.mark.parametrize("fit", [lda.fit, qda.fit])
 def test_derivatives_over_many_row_blocks(fit):
     x, y, weight = (a[1_000:] for a in many_rows())
     rng = np.random.default_rng(1)

@@ -176,9 +176,8 @@ def test_quasi_separable_data_are_told_apart(solver):
     assert_close(plane, two, 1e-3)
 
 
-@SOLVERS
-def test_overlapping_data_are_never_called_separable(solver):
-    fit = jax.jit(jax.vmap(functools.partial(softmax.fit, num_classes=K, solver=solver)))
+def test_overlapping_data_are_never_called_separable():
+    fit = jax.jit(jax.vmap(functools.partial(softmax.fit, num_classes=K)))
     sets = [drawn(seed, noise=1.0)[:2] for seed in range(60)]
     x, y = (np.stack(a) for a in zip(*sets, strict=True))
     # Each class also where the others are: a copy of a few rows under every label.
@@ -215,8 +214,7 @@ def test_columns_in_any_units():
     np.testing.assert_allclose(np.asarray(found.weights) * unit, plain.weights, rtol=1e-6)
 
 
-@SOLVERS
-def test_derivatives(solver):
+def test_derivatives():
     x, y, weight = drawn()
     soft = 0.8 * np.eye(K)[y] + 0.2 / K
 

@@ -219,7 +219,7 @@ def test_derivatives():
     soft = 0.8 * np.eye(K)[y] + 0.2 / K
 
     def coefficients(x, soft, weight, l2, offset):
-        params, _ = softmax.fit(x, soft, l2=l2, sample_weight=weight, offset=offset, solver=solver)
+        params, _ = softmax.fit(x, soft, l2=l2, sample_weight=weight, offset=offset)
         return jnp.concatenate([params.weights, params.bias[:, None]], axis=1)
 
     rng = np.random.default_rng(0)

@@ -71,8 +71,12 @@ def _centre_and_scale(rows: _rows.Rows) -> tuple[jax.Array, jax.Array]:
     first = x[jnp.argmax(weight)]
     apart = jnp.where((weight > 0)[:, None], x - first[None, :], 0)
     mean = first + dot(weight, apart) / jnp.where(total > 0, total, 1)
-    largest = jnp.max(jnp.where((weight > 0)[:, None], jnp.abs(x), 0), axis=0)
-    return mean, _scale(largest)
+
+    def maxima(block):
+        return (), jnp.max(jnp.where((block.weight > 0)[:, None], jnp.abs(block.x), 0), axis=0)
+
+    # Of all rows: no square of a value may overflow.
+    return mean, _scale(_rows.fold(maxima, rows)[1])
 
 
 @_centre_and_scale.def_vmap

@@ -19,6 +19,7 @@ from jaxlin._checks import Table, safe_range, working_dtype
 BLOCK_ENTRIES = 50_000
 MIN_BLOCK_ROWS = 256
 SHRINK = 2.0**-8
+WIDENS_BFLOAT16 = jax.__version_info__ < (0, 11)
 
 
 class Rows(NamedTuple):
@@ -235,11 +236,10 @@ def clean(block: Rows) -> Rows:
 def _part(a: jax.Array, at: jax.Array, size: int | None) -> jax.Array:
     """The `size` rows of `a` from `at`, or, without a size, the rows `at`.
 
-    XLA's CPU compiler has no slices of halves and would widen all of `a` before the loop; it copies
-    the bits there instead.
+    Some versions of XLA have no slices of bfloat16 on a CPU, and would widen all of `a` before a
+    loop that takes them; there its bits are copied instead.
     """
-    half = a.dtype.itemsize == 2 and jnp.issubdtype(a.dtype, jnp.floating)
-    if not half:
+    if a.dtype != jnp.bfloat16 or not WIDENS_BFLOAT16:
         return _rows_at(a, at, size)
     bits = jax.lax.bitcast_convert_type(a, jnp.uint16)
     return jax.lax.bitcast_convert_type(_rows_at(bits, at, size), a.dtype)

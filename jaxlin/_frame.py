@@ -61,16 +61,13 @@ def _centre_and_scale(rows: _rows.Rows) -> tuple[jax.Array, jax.Array]:
     """A point near the weighted mean, and powers of two that bring the columns near one."""
 
     # Near the mean is near enough: what is left of it is `shift`.
-    dtype = rows.weight.dtype
-    step = max(1, rows.x.shape[0] // CENTRE_ROWS)
-    sample = rows._replace(x=rows.x[::step], ok=rows.ok[::step], feature_mask=rows.feature_mask)
-    x, given = _rows.clean(sample).x, rows.weight[::step]
-    weight = jnp.where(jnp.any(given > 0), given, sample.ok.astype(dtype))
-    total = jnp.sum(weight)
-    # From one of them, so that the mean of a column of one value is that value.
-    first = x[jnp.argmax(weight)]
-    apart = jnp.where((weight > 0)[:, None], x - first[None, :], 0)
-    mean = first + dot(weight, apart) / jnp.where(total > 0, total, 1)
+    bare = rows._replace(offset=None)
+    sample = _rows.sample(bare, CENTRE_ROWS)
+    # From a row with weight, so that no other is felt, and the mean of one value is that value.
+    first = _rows.clean(_rows.take(bare, jnp.argmax(rows.weight)[None])).x[0]
+    apart = jnp.where((sample.weight > 0)[:, None], sample.x - first[None, :], 0)
+    total = jnp.sum(sample.weight)
+    mean = first + dot(sample.weight, apart) / jnp.where(total > 0, total, 1)
 
     def maxima(block):
         return (), jnp.max(jnp.where((block.weight > 0)[:, None], jnp.abs(block.x), 0), axis=0)

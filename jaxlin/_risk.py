@@ -161,7 +161,8 @@ def fit(
     problem = _frame.make(jax.lax.stop_gradient(rows), jax.lax.stop_gradient(l2), spec.bias, basis)
     start = _frame.enter(problem, init, spec.bias)
     # The proof of what another solver found has steps of its own, unless the user counts them.
-    last = cap + NEWTON_STEPS if max_steps is None and not newton else cap
+    more = max_steps is None and not newton and start.size <= DENSE_LIMIT
+    last = cap + NEWTON_STEPS if more else cap
     if newton:
         unknown = jnp.full((), jnp.inf, start.dtype)
         origin = unknown if init is None else _passes.value_at_origin(spec, problem)
@@ -396,13 +397,8 @@ def _preconditioner(spec: Spec, problem: Problem, theta: jax.Array) -> jax.Array
     p = theta.shape[1]
     if p > DENSE_LIMIT:
         return None
-    step = max(1, problem.rows.x.shape[0] // (SAMPLES_PER_COORDINATE * p))
-    sample = jax.tree.map(
-        lambda a: a[::step], problem.rows._replace(offset=None, feature_mask=None)
-    )
+    bare = problem.rows._replace(offset=None)
+    sample = _rows.sample(bare, SAMPLES_PER_COORDINATE * p)
     total = jnp.sum(sample.weight)
-    sample = sample._replace(
-        weight=sample.weight / jnp.where(total > 0, total, 1),
-        feature_mask=problem.rows.feature_mask,
-    )
+    sample = sample._replace(weight=sample.weight / jnp.where(total > 0, total, 1))
     return _passes.curvature_at_zero(spec, problem._replace(rows=sample))

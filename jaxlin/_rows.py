@@ -7,11 +7,13 @@ in cache. Shapes: `n` rows, `d` features, `k` classes.
 """
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxlin._checks import Table, safe_range, working_dtype
 
@@ -108,7 +110,7 @@ def fold(
     size = block_rows(d, entries)
     if n < 2 * size:
         return f(clean(rows))
-    sums, maxima = jax.eval_shape(lambda r: f(clean(r)), _take(rows, 0, size))
+    sums, maxima = jax.eval_shape(lambda r: f(clean(r)), take(rows, 0, size))
     init = (
         jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), sums),
         jax.tree.map(lambda a: jnp.full(a.shape, -jnp.inf, a.dtype), maxima),
@@ -117,7 +119,7 @@ def fold(
     def step(carry, i):
         # The last block overlaps the one before; the rows seen already lose their weight.
         start = jnp.minimum(i * size, n - size)
-        block = _take(rows, start, size)
+        block = take(rows, start, size)
         unseen = start + jnp.arange(size) >= i * size
         block = block._replace(weight=jnp.where(unseen, block.weight, 0))
         added, largest = f(clean(block))
@@ -160,7 +162,7 @@ def fold_by_class(f: Callable[[Rows, jax.Array], Any], rows: Rows, k: int, size:
         c = jnp.minimum(jnp.searchsorted(last, i, side="right"), k - 1)
         at = starts[c] + (i - last[c] + blocks[c]) * size + jnp.arange(size, dtype=jnp.int32)
         inside = at < ends[c]
-        block = _take(rows, order[jnp.minimum(at, n - 1)])
+        block = take(rows, order[jnp.minimum(at, n - 1)])
         weight = jnp.where(inside, block.weight, 0)
         return c, f(clean(block._replace(ok=block.ok & inside, weight=weight)), c)
 
@@ -219,9 +221,21 @@ def _map_blocks(
     return jax.lax.scan(step, whole, jnp.arange(-(-n // size)))[0]
 
 
-def _take(rows: Rows, at: Any, size: int | None = None) -> Rows:
+def take(rows: Rows, at: Any, size: int | None = None) -> Rows:
+    """The `size` rows from `at`, or, without a size, the rows at the indices `at`."""
     part = jax.tree.map(lambda a: _part(a, at, size), rows._replace(feature_mask=None))
     return part._replace(feature_mask=rows.feature_mask)
+
+
+def sample(rows: Rows, most: int) -> Rows:
+    """At most so many of the rows, clean: all, or those at multiples of the golden ratio.
+
+    These are spread evenly, and in step with no period that rows or labels may have.
+    """
+    n = rows.x.shape[0]
+    golden = (math.sqrt(5) - 1) / 2
+    at = np.arange(n) if n <= most else np.floor(n * (np.arange(most) * golden % 1))
+    return clean(take(rows, jnp.asarray(at, jnp.int32)))
 
 
 def clean(block: Rows) -> Rows:

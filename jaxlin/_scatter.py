@@ -44,7 +44,7 @@ def of_rows(rows: _rows.Rows, k: int, *, per_class: bool) -> Scatter:
     size = _rows.block_rows(d, entries)
     if n < 2 * size:
         return _at_once(rows, k, per_class)
-    near = _near(rows.x, rows, k)
+    near = _near(rows, k)
     if per_class:
         return _about(near, _of_each_class(rows, near, min(size, max(n // k, MIN_CLASS_BLOCK))))
 
@@ -80,7 +80,8 @@ def _at_once(rows, k, per_class):
 def of_columns(rows: _rows.Rows) -> Scatter:
     """The statistics of x with the targets y as one more column, all rows as one class."""
     one = rows._replace(y=jnp.zeros(rows.y.shape, jnp.int32))
-    near = jnp.concatenate([_near(rows.x, one, 1), _near(rows.y[:, None], one, 1)], axis=1)
+    target = one._replace(x=rows.y[:, None], feature_mask=None)
+    near = jnp.concatenate([_near(one, 1), _near(target, 1)], axis=1)
 
     def sums(block):
         columns = jnp.concatenate([block.x, block.y[:, None]], axis=1) - near
@@ -120,24 +121,19 @@ def _members(rows: _rows.Rows, k: int) -> jax.Array:
     return jnp.where(inside, rows.weight[:, None], 0)
 
 
-def _near(x: jax.Array, rows: _rows.Rows, k: int) -> jax.Array:
-    """A point near each class, `(k, d)`: the mean of its rows in a sample of the rows.
+def _near(rows: _rows.Rows, k: int) -> jax.Array:
+    """A point near each class, `(k, d)`: the mean of its rows in a sample, or one of its rows.
 
     Sums of products about a class's own mean, or near it, cancel nothing. Any point will do as far
     as derivatives go.
     """
-    step = max(1, x.shape[0] // SAMPLE_ROWS)
-    sample = jax.tree.map(lambda a: a[::step], rows._replace(x=x, offset=None, feature_mask=None))
-    clean = jnp.where(sample.ok[:, None], sample.x.astype(rows.weight.dtype), 0)
-    if rows.feature_mask is not None and x.shape[1] == rows.feature_mask.shape[0]:
-        clean = jnp.where(rows.feature_mask[None, :], clean, 0)
+    sample = _rows.sample(rows, SAMPLE_ROWS)
     member = _members(sample, k)
     size = jnp.sum(member, axis=0)
-    total = jnp.sum(size)
-    sums = dot(member.T, clean)
-    common = jnp.sum(sums, axis=0) / jnp.where(total > 0, total, 1)
-    own = sums / jnp.where(size > 0, size, 1)[:, None]
-    return jax.lax.stop_gradient(jnp.where((size > 0)[:, None], own, common[None, :]))
+    own = dot(member.T, sample.x) / jnp.where(size > 0, size, 1)[:, None]
+    # The sample may hold nothing of a small class.
+    one = _rows.clean(_rows.take(rows, jnp.argmax(_members(rows, k), axis=0))).x
+    return jax.lax.stop_gradient(jnp.where((size > 0)[:, None], own, one))
 
 
 def _about(near, sums) -> Scatter:

@@ -64,8 +64,9 @@ def fit(
       solver: `solvers.newton`, `solvers.lbfgs`, or any function like them; by default by size.
       bias: static; False fixes the biases of the classes present at 0.
       tol: bound on the residual; by default eps^(2/3), 4e-11, or 2e-5 in float32.
-      max_steps: cap on the steps; by default 100 for Newton's method, else 1000. A step of Newton's
-        method that is taken back counts here, but not in `info.steps`.
+      max_steps: cap on the steps; by default 100 for Newton's method, else 1000, and 100 more for
+        the proof. A step of Newton's method that is taken back counts here, but not in
+        `info.steps`.
 
     Returns:
       `(params, info)`, a Linear and an Info. The status can be any but NOT_SEPARABLE. An absent

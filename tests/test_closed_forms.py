@@ -362,6 +362,19 @@ def test_many_row_blocks_are_one():
     np.testing.assert_allclose(tied.mean, found.mean, atol=1e-12)
 
 
+@pytest.mark.parametrize("of", [moments.tied, moments.per_class])
+def test_labels_in_turn_keep_their_digits(of):
+    """A sample of every so many rows holds one class only; the others lie far from it."""
+    rng = np.random.default_rng(0)
+    n, d = 30_000, 40
+    y = np.arange(n) % 14  # 30,000 rows are sampled one in 14
+    x = (rng.normal(size=(n, d)) + 1e3 * (y[:, None] % 2)).astype(np.float32)
+    exact = of(x.astype(float), y, num_classes=14)
+    found = of(x, y, num_classes=14)
+    exact, found = (np.asarray(m.scatter, float) for m in (exact, found))
+    np.testing.assert_allclose(found, exact, atol=1e-5 * np.abs(exact).max())
+
+
 @pytest.mark.parametrize("fit", [lda.fit, qda.fit])
 def test_derivatives_over_many_row_blocks(fit):
     x, y, weight = (a[1_000:] for a in many_rows())

@@ -160,6 +160,13 @@ def static(value: Any, kinds: type | tuple[type, ...], name: str) -> Any:
     return value
 
 
+def concrete(tree: Any) -> bool:
+    """Whether nothing is traced here, and all values of the tree can be read by this process."""
+    here = jnp.zeros(())  # traced under jit, even where all that is given is not
+    arrays = [a for a in jax.tree.leaves((tree, here)) if isinstance(a, jax.Array)]
+    return not any(isinstance(a, jax.core.Tracer) or not a.is_fully_addressable for a in arrays)
+
+
 def number_of_classes(num_classes: Any, y: Any, sample_weight: Any = None) -> int:
     """The static k: as given, or eagerly 1 + the largest label among rows of positive weight."""
     if num_classes is not None:
@@ -272,10 +279,7 @@ def raise_if_invalid(
       finite: named values that must be finite; those of `(n,)` where there is weight.
       fractions: named values that must lie in [0, 1].
     """
-    status = info.status
-    if isinstance(status, jax.core.Tracer) or not status.is_fully_addressable:
-        return
-    if not np.any(np.asarray(status) == Status.INVALID_DATA):
+    if not (concrete(info.status) and np.any(np.asarray(info.status) == Status.INVALID_DATA)):
         return
     problems = _row_problems(data, num_classes)
     problems += _value_problems(data, nonnegative or {}, finite or {}, fractions or {})

@@ -49,12 +49,12 @@ class Factor(NamedTuple):
 
 def factor(a: jax.Array, ridge: float | jax.Array = 0.0) -> Factor:
     """Factor a symmetric `(p, p)` matrix, `ridge` added to its unit diagonal."""
-    p = a.shape[0]
-    diagonal = jnp.diagonal(a)
+    eye = jnp.eye(a.shape[0], dtype=bool)
+    diagonal = jnp.sum(jnp.where(eye, a, 0), axis=0)
     scale = jax.lax.rsqrt(jnp.where(diagonal > 0, diagonal, 1))
-    scaled = a * scale[:, None] * scale[None, :]
-    lower = jnp.linalg.cholesky(scaled + ridge * jnp.eye(p, dtype=a.dtype))
-    return Factor(lower, scale, jnp.min(jnp.diagonal(lower), initial=jnp.inf) ** 2)
+    scaled = a * scale[:, None] * scale[None, :] + jnp.where(eye, ridge, 0).astype(a.dtype)
+    lower = jax.lax.linalg.cholesky(scaled, symmetrize_input=False)
+    return Factor(lower, scale, jnp.min(jnp.where(eye, lower, jnp.inf), initial=jnp.inf) ** 2)
 
 
 def half_solve(f: Factor, b: jax.Array) -> jax.Array:

@@ -49,6 +49,8 @@ class Spec(NamedTuple):
     agreement: `f(scores (K,), y)` -> Agreement; an absent class's score is `_frame.NEVER`
     solver: of `solvers`, or None for the default by size
     bias: whether there is one
+    complete: whether the program holds the paths that few problems take, or only says that one is
+      needed
     """
 
     loss: Callable[[jax.Array, jax.Array], jax.Array]
@@ -56,6 +58,7 @@ class Spec(NamedTuple):
     agreement: Callable[[jax.Array, jax.Array], Agreement]
     solver: solvers.Solver | None
     bias: bool
+    complete: bool = True
 
 
 class Point(NamedTuple):

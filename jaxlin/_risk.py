@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxlin import _checks, _frame, _implicit, _iterate, _linalg, _passes, _proof, _rows, solvers
 from jaxlin._frame import Problem
@@ -41,6 +42,7 @@ class _Outcome(NamedTuple):
     """What a run came to, and what was proved about it.
 
     steps, trials: points that were taken, and all that were tried, which the cap is on
+    unsettled: whether only the complete program can tell
     """
 
     point: Point
@@ -50,6 +52,7 @@ class _Outcome(NamedTuple):
     deficient: jax.Array
     separated: jax.Array
     quasi: jax.Array
+    unsettled: jax.Array
 
 
 def check_solver(solver: Any) -> solvers.Solver | None:
@@ -125,6 +128,21 @@ def in_place(params, info: Info, limit, valid: jax.Array, usable: jax.Array):
     return jax.tree.map(placed, params, limit), Info(status, steps, objective, residual)
 
 
+def run(program: Any, spec: Spec, k: int, data: _checks.Table, l2: jax.Array, *rest: Any) -> Any:
+    """`program(spec, k, data, l2, *rest)`, which returns its result and whether it is unsettled.
+
+    What a program holds is compiled whether it is used or not, and most problems need none of the
+    proofs for singular Hessians and for optima at infinity. Without them that takes half as long;
+    so an eager call tries it first. Traced, the program must be complete.
+    """
+    needs_newton = _is_newton(spec, data.x.shape[1], k - 1)
+    if _checks.concrete((data, l2, rest)) and (needs_newton or np.all(np.asarray(l2) > 0)):
+        found, unsettled = program(spec._replace(complete=False), k, data, l2, *rest)
+        if not unsettled:
+            return found
+    return program(spec, k, data, l2, *rest)[0]
+
+
 def fit(
     spec: Spec,
     rows: _rows.Rows,
@@ -136,7 +154,7 @@ def fit(
     tol: jax.Array,
     max_steps: jax.Array | None,
     basis: jax.Array | None = None,
-) -> tuple[Linear, Info]:
+) -> tuple[Linear, Info, jax.Array]:
     """Minimise J from `init` (or 0) and prove it.
 
     Args:
@@ -151,8 +169,9 @@ def fit(
       basis: `(K, K - 1)`, see `_frame.class_basis`, or None for one score.
 
     Returns:
-      `(params, info)`, the K scores' weights and biases, and an Info of status CONVERGED to
-      SEPARABLE; a lane of no weight returns quickly.
+      `(params, info, unsettled)`: the K scores' weights and biases, an Info of status CONVERGED to
+      SEPARABLE, and whether only the complete program can tell; a lane of no weight returns
+      quickly.
     """
     l2 = jnp.where(valid, l2, 0)
     m = 1 if basis is None else basis.shape[1]
@@ -174,6 +193,8 @@ def fit(
     found = jnp.where(outcome.separated & ~problem.free[None, :], 0, found)
     found = _linalg.after(outcome.certified, found)
     info = _info(outcome, tol, last)
+    if not spec.complete:  # an eager call's, not differentiated
+        return _frame.leave(problem, found, spec.bias), info, outcome.unsettled & valid & usable
     live = problem._replace(rows=rows, penalty=_frame.penalty(l2, problem.scale, problem.spread))
     proper = usable & (info.status <= Status.MAX_STEPS)
 
@@ -181,7 +202,7 @@ def fit(
         return _passes.gradient(spec, live, flat.reshape(found.shape)).reshape(-1)
 
     theta = _implicit.root(gradient, found.reshape(-1), proper).reshape(found.shape)
-    return _frame.leave(problem, theta, spec.bias), info
+    return _frame.leave(problem, theta, spec.bias), info, jnp.bool_(False)
 
 
 def _info(outcome: _Outcome, tol: jax.Array, cap: jax.Array) -> Info:
@@ -257,12 +278,10 @@ def _newton(spec, problem, start, origin, tol, cap, before) -> _Outcome:
         point, hess = _where(accept, (trial, hess), (point, run.hess))
         small = point.residual <= tol
         following, whole = _iterate.newton_step(hess, point.grad.reshape(-1), verdict.damping)
-        quasi = _linalg.when(
-            _linalg.after(following, small & ~held & (reach > 0) & (drop >= -tail * reach)),
-            functools.partial(_proof.recedes, spec),
-            never,
-            (problem, point, step, tail),
-        )
+        quasi = _linalg.after(following, small & ~held & (reach > 0) & (drop >= -tail * reach))
+        if spec.complete:
+            recedes = functools.partial(_proof.recedes, spec)
+            quasi = _linalg.when(quasi, recedes, never, (problem, point, step, tail))
         passed = small & held
         done = verdict.stalled | (passed & run.passed) | quasi | (point.margin > 0)
         done |= point.residual == 0
@@ -311,19 +330,18 @@ def _prove(spec: Spec, problem: Problem, run: _Run, tol: jax.Array) -> _Outcome:
     least = PIVOT_ULPS * size * jnp.finfo(run.hess.dtype).eps
     damped = run.damping * jnp.max(jnp.abs(point.grad), initial=0) * jnp.max(run.whole.scale**2)
     sound = run.whole.pivot >= least + PIVOT_ULPS * damped
-    proof = _linalg.when(
-        ~sound & ~separated & (point.residual <= tol),
-        functools.partial(_proof.on_range, least=least),
-        _proof.Proof(
-            whole=run.whole,
-            decrement=jnp.sqrt(jnp.maximum(-jnp.sum(point.grad * run.step), 0)),
-            sound=sound,
-            excess=jnp.zeros_like(point.theta),
-            noise=jnp.zeros_like(point.noise),
-            deficient=jnp.bool_(False),
-        ),
-        (problem, point, run.hess),
+    unsettled = ~sound & ~separated & (point.residual <= tol)
+    proof = _proof.Proof(
+        whole=run.whole,
+        decrement=jnp.sqrt(jnp.maximum(-jnp.sum(point.grad * run.step), 0)),
+        sound=sound,
+        excess=jnp.zeros_like(point.theta),
+        noise=jnp.zeros_like(point.noise),
+        deficient=jnp.bool_(False),
     )
+    if spec.complete:
+        on_range = functools.partial(_proof.on_range, least=least)
+        proof = _linalg.when(unsettled, on_range, proof, (problem, point, run.hess))
     leverage = _proof.leverage(spec, problem, _linalg.after(proof.excess, proof.whole))
     certified = (proof.decrement * leverage <= CERTIFICATE) & proof.sound
     point = point._replace(theta=point.theta - proof.excess, noise=point.noise + proof.noise)
@@ -336,6 +354,7 @@ def _prove(spec: Spec, problem: Problem, run: _Run, tol: jax.Array) -> _Outcome:
         deficient=deficient,
         separated=separated,
         quasi=run.quasi,
+        unsettled=jnp.bool_(False) if spec.complete else unsettled | run.quasi,
     )
 
 
@@ -365,9 +384,11 @@ def _finish(spec, problem, start, tol, cap, last) -> _Outcome:
     never = jnp.bool_(False)
     # A penalty on every weight leaves only the bias free, which two classes hold.
     coercive = ~jnp.any(problem.free[: problem.centre.size]) & ~jnp.any(problem.idle)
-    outcome = _Outcome(point, steps, steps, coercive, never, point.margin > 0, never)
+    outcome = _Outcome(point, steps, steps, coercive, never, point.margin > 0, never, never)
     if start.size > DENSE_LIMIT:
         return outcome
+    if not spec.complete:
+        return outcome._replace(unsettled=_open(outcome, tol) & (steps < last))
     # Far out in the tail of separable data rounding hides the direction that Newton's method shows
     # on the way there; hence twice: from the solver's point, and if that proves nothing, from afar.
     starts, origin = jnp.stack([theta, start]), _passes.value_at_origin(spec, problem)

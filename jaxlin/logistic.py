@@ -92,8 +92,10 @@ def fit(
         solver=_risk.check_solver(solver),
         bias=_checks.static(bias, bool, "bias"),
     )
-    params, info = _fit(
+    params, info = _risk.run(
+        _fit,
         spec,
+        2,
         data,
         _checks.penalty(l2, d, dtype),
         _checks.optional(offset, (n,), dtype, "offset"),
@@ -110,14 +112,14 @@ def fit(
     return params, info
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def _fit(spec, data, l2, offset, init, tol, max_steps):
-    rows, valid = _risk.prepare(data, 2, offset, l2, tol, max_steps)
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _fit(spec, k, data, l2, offset, init, tol, max_steps):
+    rows, valid = _risk.prepare(data, k, offset, l2, tol, max_steps)
     start = None if init is None else jax.tree.map(lambda a: a[None], Linear(*init))
     rows, valid, start = _risk.begin(spec, rows, valid, start)
     zero = jnp.any((rows.weight > 0) & (rows.y < 1))
     one = jnp.any((rows.weight > 0) & (rows.y > 0))
-    found, info = _risk.fit(
+    found, info, unsettled = _risk.fit(
         spec,
         rows,
         valid=valid,
@@ -130,7 +132,7 @@ def _fit(spec, data, l2, offset, init, tol, max_steps):
     params = Hyperplane(weights=found.weights[0], bias=found.bias[0])
     lost = jnp.asarray(0.0 if spec.bias else jnp.nan, l2.dtype)
     limit = Hyperplane(weights=lost, bias=lost + jnp.where(one, jnp.inf, -jnp.inf).astype(l2.dtype))
-    return _risk.in_place(params, info, limit, valid, zero & one)
+    return _risk.in_place(params, info, limit, valid, zero & one), unsettled
 
 
 def _loss(scores: jax.Array, y: jax.Array) -> jax.Array:

@@ -167,9 +167,7 @@ def _summary(infos: Info, present: jax.Array, valid: jax.Array) -> Info:
 
 def _raise_if_invalid(fit, info, data, k, key, options):
     """Let the first binary fit that finds fault say so in its own words, then judge the labels."""
-    if isinstance(info.status, jax.core.Tracer) or not info.status.is_fully_addressable:
-        return
-    if info.status != Status.INVALID_DATA:
+    if not _checks.concrete(info.status) or info.status != Status.INVALID_DATA:
         return
     weights = {} if data.sample_weight is None else {"sample_weight": data.sample_weight}
     keys = {} if key is None else {"key": key}

@@ -233,7 +233,7 @@ def _batch_size(batch_size: Any) -> int | None:
 def _raise_if_invalid(fit, info, x, y, weights, sample_weight, options):
     """Let the fit of the first invalid fold say in its own words what is wrong."""
     status = info.status
-    if isinstance(status, jax.core.Tracer) or not status.is_fully_addressable:
+    if not _checks.concrete(status):
         return
     invalid = np.flatnonzero(np.asarray(status) == Status.INVALID_DATA)
     if not invalid.size:

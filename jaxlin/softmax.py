@@ -103,7 +103,8 @@ def fit(
         solver=_risk.check_solver(solver),
         bias=_checks.static(bias, bool, "bias"),
     )
-    params, info = _fit(
+    params, info = _risk.run(
+        _fit,
         spec,
         k,
         data,
@@ -197,7 +198,7 @@ def _fit(spec, k, data, l2, offset, init, tol, max_steps):
         )
     rows, valid, init = _risk.begin(spec, rows, valid, init)
     usable = jnp.sum(present) > 1
-    params, info = _risk.fit(
+    params, info, unsettled = _risk.fit(
         spec,
         rows,
         valid=valid,
@@ -210,9 +211,8 @@ def _fit(spec, k, data, l2, offset, init, tol, max_steps):
     )
     nothing = jax.tree.map(jnp.zeros_like, params)
     params, info = _risk.in_place(params, info, nothing, valid, usable)
-    return params._replace(
-        bias=jnp.where(present, 0, -jnp.inf).astype(l2.dtype) + params.bias
-    ), info
+    bias = jnp.where(present, 0, -jnp.inf).astype(l2.dtype) + params.bias
+    return (params._replace(bias=bias), info), unsettled
 
 
 def _curvature(scores: jax.Array, y: jax.Array) -> jax.Array:

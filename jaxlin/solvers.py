@@ -443,10 +443,7 @@ def _as_floats(init: Any) -> Any:
 
 
 def _refuse_bad_start(info: Info) -> None:
-    status = info.status
-    if isinstance(status, jax.core.Tracer) or not status.is_fully_addressable:
-        return
-    if (status == Status.INVALID_DATA).any():
+    if _checks.concrete(info.status) and (info.status == Status.INVALID_DATA).any():
         raise ValueError(
             "objective: not finite where the run began or ended, or tol or max_steps is negative "
             "or NaN"

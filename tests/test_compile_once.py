@@ -1,15 +1,14 @@
 """A second call with the same shapes compiles nothing, and a sweep over a number is one compile.
 
-Counted by jax's own events: every tracing and every compilation of the process is reported.
+That a second call with other values compiles nothing is checked where functions are called twice
+anyway, in `test_transforms`; here are the sweeps, and the functions of functions.
 """
 
-import contextlib
 import functools
 import inspect
 
 import chex
 import jax
-import jax.monitoring
 import jax.numpy as jnp
 import numpy as np
 import optax
@@ -18,6 +17,7 @@ import pytest
 from jaxlin import losses, metrics, multiclass, perceptron, resample, solvers, updates
 from jaxlin.types import Hyperplane
 from tests import public
+from tests.counting import compiling_nothing
 from tests.public import FITS
 
 # What a user may sweep over, and values that differ in more than their size.
@@ -30,34 +30,12 @@ SWEEPS = {
     "max_steps": 7,
     "max_epochs": 7,
 }
-EVENTS = []
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _room():
     """jax's tables of traced functions hold so many and no more; a whole suite can fill them."""
     jax.clear_caches()
-
-
-def _listen(event, duration, **details):
-    if event.endswith(("jaxpr_trace_duration", "backend_compile_duration")):
-        EVENTS.append(f"{event.rsplit('/', 1)[1]} of {details.get('fun_name')}")
-
-
-jax.monitoring.register_event_duration_secs_listener(_listen)
-
-
-@contextlib.contextmanager
-def compiling_nothing(but=()):
-    """No tracing and no compilation, but for functions of these names."""
-    before = len(EVENTS)
-    yield
-    found = [
-        event
-        for event in EVENTS[before:]
-        if event.split(" of ")[1].removeprefix("jit(").rstrip(")") not in but
-    ]
-    assert not found, found
 
 
 # A scalar that arrives as an array of another dtype is cast, by programs of one instruction.
@@ -67,22 +45,6 @@ CASTS = ("convert_element_type", "stage", "broadcast_in_dim", "minimum", "maximu
 def test_the_counter_counts():
     with pytest.raises(AssertionError, match="backend_compile_duration"), compiling_nothing():
         jax.jit(lambda a: a + 1)(jnp.zeros(()))
-
-
-@pytest.mark.parametrize("name", public.CALLABLE)
-def test_a_second_call_compiles_nothing(name):
-    for case in public.cases_of(name):
-        first, second = (case.draw(np.random.default_rng(seed)) for seed in (0, 1))
-        case.call(*first)
-        with compiling_nothing():
-            case.call(*second)
-
-
-@pytest.mark.parametrize("name", FITS)
-def test_a_second_fit_compiles_nothing(name):
-    FITS[name](*FITS[name].draw(0))
-    with compiling_nothing():
-        FITS[name](*FITS[name].draw(1))
 
 
 @pytest.mark.parametrize("name", FITS)

@@ -15,26 +15,41 @@ from jaxlin import _linalg
 
 
 def root(
-    gradient: Callable[[jax.Array], jax.Array], point: jax.Array, proper: jax.Array
+    gradient: Callable[[jax.Array], jax.Array],
+    point: jax.Array,
+    proper: jax.Array,
+    symmetric: bool = True,
 ) -> jax.Array:
     """`point (p,)`, differentiable with respect to whatever `gradient` closes over.
 
     Args:
-      gradient: `(p,) -> (p,)`, zero at the minimum, of symmetric Jacobian.
+      gradient: `(p,) -> (p,)`, zero at the minimum.
       point: the minimum, as a solver verified it.
       proper: `()` bool, whether it is one. If not, derivatives are NaN where they are used, and 0
         where they were masked before use.
+      symmetric: whether the Jacobian is, and may be singular: then the solution of least norm is
+        taken. If not, it must be regular.
     """
 
     def tangent_solve(linear, b):
-        hess = jax.jacfwd(linear)(jnp.zeros_like(b))
-        hess = (hess + hess.T) / 2
+        jacobian = jax.jacfwd(linear)(jnp.zeros_like(b))
+        if symmetric:
+            jacobian = (jacobian + jacobian.T) / 2
 
-        def solve(_, b):
-            used = jnp.any(b != 0)
-            return jnp.where(proper, _linalg.least_solve(hess, b), jnp.where(used, jnp.nan, 0.0))
+        def solve_of(a):
+            def solve(_, b):
+                found = _linalg.least_solve(a, b) if symmetric else jnp.linalg.solve(a, b)
+                return jnp.where(proper, found, jnp.where(jnp.any(b != 0), jnp.nan, 0.0))
 
-        return jax.lax.custom_linear_solve(lambda v: _linalg.dot(hess, v), b, solve, symmetric=True)
+            return solve
+
+        return jax.lax.custom_linear_solve(
+            lambda v: _linalg.dot(jacobian, v),
+            b,
+            solve_of(jacobian),
+            transpose_solve=solve_of(jacobian.T),
+            symmetric=symmetric,
+        )
 
     return jax.lax.custom_root(
         gradient, jax.lax.stop_gradient(point), lambda _, found: found, tangent_solve

@@ -51,6 +51,7 @@ class Spec(NamedTuple):
     bias: whether there is one
     complete: whether the program holds the paths that few problems take, or only says that one is
       needed
+    penalised: whether every l2 is positive, where that matters and is known
     """
 
     loss: Callable[[jax.Array, jax.Array], jax.Array]
@@ -59,6 +60,7 @@ class Spec(NamedTuple):
     solver: solvers.Solver | None
     bias: bool
     complete: bool = True
+    penalised: bool | None = None
 
 
 class Point(NamedTuple):

@@ -9,23 +9,29 @@ and where the scores of k classes are those that sum to zero. Newton's loop carr
 less than the rounding bound of that sum at the returned params. Shapes as in `_passes`.
 """
 
-import functools
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlin import _checks, _frame, _implicit, _iterate, _linalg, _passes, _proof, _rows, solvers
+from jaxlin import (
+    _checks,
+    _frame,
+    _implicit,
+    _iterate,
+    _linalg,
+    _newton,
+    _passes,
+    _rows,
+    _wide,
+    solvers,
+)
 from jaxlin._frame import Problem
-from jaxlin._passes import Point, Spec
+from jaxlin._passes import Spec
 from jaxlin.types import Info, Linear, Status
 
-# A finite optimum is proved below 1; the rest is for rounding.
-CERTIFICATE = 0.1
-# Scores of this size are certain of their class; a start of such scores is poor unless optimal.
-FAR = 10.0
 # Up to this many coordinates the default is Newton's method, and L-BFGS beyond.
 NEWTON_LIMIT = 256
 # Up to this many, an optimum found without a Hessian is finished and proved with one.
@@ -34,25 +40,6 @@ DENSE_LIMIT = 1024
 NEWTON_STEPS, OTHER_STEPS = 100, 1000
 # Rows per coordinate that a preconditioner is made of.
 SAMPLES_PER_COORDINATE = 32
-# A squared pivot below this many units of p * eps may be rounding: the columns are looked at.
-PIVOT_ULPS = 16
-
-
-class _Outcome(NamedTuple):
-    """What a run came to, and what was proved about it.
-
-    steps, trials: points that were taken, and all that were tried, which the cap is on
-    unsettled: whether only the complete program can tell
-    """
-
-    point: Point
-    steps: jax.Array
-    trials: jax.Array
-    certified: jax.Array
-    deficient: jax.Array
-    separated: jax.Array
-    quasi: jax.Array
-    unsettled: jax.Array
 
 
 def check_solver(solver: Any) -> solvers.Solver | None:
@@ -71,6 +58,11 @@ def check_init(init: Any, kind: Any, shape: tuple[int, ...], d: int, dtype: Any)
         weights=_checks.shaped(init.weights, (*shape, d), dtype, "init.weights"),
         bias=_checks.shaped(init.bias, shape, dtype, "init.bias"),
     )
+
+
+def penalised(l2: Any) -> bool | None:
+    """Whether every l2 is positive; None where that is not known when the program is traced."""
+    return None if isinstance(l2, jax.core.Tracer) else bool(np.all(np.asarray(l2) > 0))
 
 
 def named(init: Any) -> dict[str, Any]:
@@ -135,8 +127,11 @@ def run(program: Any, spec: Spec, k: int, data: _checks.Table, l2: jax.Array, *r
     proofs for singular Hessians and for optima at infinity. Without them that takes half as long;
     so an eager call tries it first. Traced, the program must be complete.
     """
-    needs_newton = _is_newton(spec, data.x.shape[1], k - 1)
-    if _checks.concrete((data, l2, rest)) and (needs_newton or np.all(np.asarray(l2) > 0)):
+    if not _is_wide(spec, data.x.shape, k - 1):
+        spec = spec._replace(penalised=None)  # of no matter, and one program for all
+    if not _checks.concrete((data, l2, rest)):
+        return program(spec, k, data, l2, *rest)[0]
+    if _is_newton(spec, data.x.shape[1], k - 1) or np.all(np.asarray(l2) > 0):
         found, unsettled = program(spec._replace(complete=False), k, data, l2, *rest)
         if not unsettled:
             return found
@@ -174,6 +169,40 @@ def fit(
       quickly.
     """
     l2 = jnp.where(valid, l2, 0)
+    arguments = (init, tol, max_steps, basis)
+    m = 1 if basis is None else basis.shape[1]
+    if not _is_wide(spec, rows.x.shape, m) or spec.penalised is False:
+        return _fit_features(spec, rows, usable, l2, *arguments)
+    if spec.penalised:
+        return _fit_rows(spec, rows, usable, l2, *arguments)
+    # Each does its part on the rows of a lane that are its own, and nothing without.
+    penalised = jnp.all(l2 > 0)
+
+    def part(fit, mine, l2):
+        own = rows._replace(weight=jnp.where(mine, rows.weight, 0))
+        return fit(spec, own, usable & mine, l2, *arguments)
+
+    wide = part(_fit_rows, penalised, jnp.where(penalised, l2, 1))
+    tall = part(_fit_features, ~penalised, l2)
+    return jax.tree.map(lambda a, b: jnp.where(penalised, a, b), wide, tall)
+
+
+def _fit_rows(spec, rows, usable, l2, init, tol, max_steps, basis):
+    """`fit` in the space of the rows, where every l2 is positive."""
+    cap = jnp.int32(NEWTON_STEPS) if max_steps is None else max_steps
+    problem = _frame.make(jax.lax.stop_gradient(rows), jax.lax.stop_gradient(l2), spec.bias, basis)
+    start = None if init is None else _frame.enter(problem, init, spec.bias)
+    outcome = _wide.solve(spec, problem, start, tol, cap)
+    found = outcome.point.theta
+    info = _info(outcome, tol, cap)
+    if spec.complete:
+        proper = usable & (info.status <= Status.MAX_STEPS)
+        found = _wide.differentiable(spec, _live(problem, rows, l2), found, proper)
+    return _frame.leave(problem, found, spec.bias), info, jnp.bool_(False)
+
+
+def _fit_features(spec, rows, usable, l2, init, tol, max_steps, basis):
+    """`fit` in the space of the features."""
     m = 1 if basis is None else basis.shape[1]
     newton = _is_newton(spec, rows.x.shape[1], m)
     cap = jnp.int32(NEWTON_STEPS if newton else OTHER_STEPS) if max_steps is None else max_steps
@@ -185,7 +214,7 @@ def fit(
     if newton:
         unknown = jnp.full((), jnp.inf, start.dtype)
         origin = unknown if init is None else _passes.value_at_origin(spec, problem)
-        outcome = _newton(spec, problem, start, origin, tol, cap, jnp.int32(0))
+        outcome = _newton.solve(spec, problem, start, origin, tol, cap, jnp.int32(0))
     else:
         outcome = _finish(spec, problem, start, tol, cap, last)
     # Where the optimum is at infinity the penalised weights vanish beside the others.
@@ -193,19 +222,23 @@ def fit(
     found = jnp.where(outcome.separated & ~problem.free[None, :], 0, found)
     found = _linalg.after(outcome.certified, found)
     info = _info(outcome, tol, last)
-    if not spec.complete:  # an eager call's, not differentiated
-        return _frame.leave(problem, found, spec.bias), info, outcome.unsettled & valid & usable
-    live = problem._replace(rows=rows, penalty=_frame.penalty(l2, problem.scale, problem.spread))
-    proper = usable & (info.status <= Status.MAX_STEPS)
+    if spec.complete:  # without, the call is eager: not differentiated
+        live = _live(problem, rows, l2)
+        proper = usable & (info.status <= Status.MAX_STEPS)
 
-    def gradient(flat):
-        return _passes.gradient(spec, live, flat.reshape(found.shape)).reshape(-1)
+        def gradient(flat):
+            return _passes.gradient(spec, live, flat.reshape(found.shape)).reshape(-1)
 
-    theta = _implicit.root(gradient, found.reshape(-1), proper).reshape(found.shape)
-    return _frame.leave(problem, theta, spec.bias), info, jnp.bool_(False)
+        found = _implicit.root(gradient, found.reshape(-1), proper).reshape(found.shape)
+    return _frame.leave(problem, found, spec.bias), info, outcome.unsettled & usable
 
 
-def _info(outcome: _Outcome, tol: jax.Array, cap: jax.Array) -> Info:
+def _live(problem: Problem, rows: _rows.Rows, l2: jax.Array) -> Problem:
+    """The problem, differentiable in what the user gave; the frame is a choice of ours."""
+    return problem._replace(rows=rows, penalty=_frame.penalty(l2, problem.scale, problem.spread))
+
+
+def _info(outcome: _newton.Outcome, tol: jax.Array, cap: jax.Array) -> Info:
     point = outcome.point
     residual = jnp.maximum(point.residual, point.noise)
     # Where the run saw a separation the penalised weights were dropped: no longer what was proved.
@@ -219,153 +252,24 @@ def _info(outcome: _Outcome, tol: jax.Array, cap: jax.Array) -> Info:
     return Info(status.astype(jnp.int32), outcome.steps, objective, residual)
 
 
+def _is_wide(spec: Spec, shape: tuple[int, ...], m: int) -> bool:
+    """Whether the rows are few beside the features: the default then works in their space."""
+    n, d = shape
+    if spec.solver is not None or _is_newton(spec, d, m):
+        return False
+    return n < d and m * (n + spec.bias) <= DENSE_LIMIT
+
+
 def _is_newton(spec: Spec, d: int, m: int) -> bool:
     if spec.solver is None:
         return m * (d + spec.bias) <= NEWTON_LIMIT
     return spec.solver is solvers.newton
 
 
-# --- Newton's method with its proof --------------------------------------------------------------
-
-
-class _Run(NamedTuple):
-    """Newton's loop: the best point so far, and the step from it to try next.
-
-    whole: the factor of the Hessian there, damped
-    """
-
-    point: Point
-    hess: jax.Array
-    whole: _linalg.Factor
-    step: jax.Array
-    damping: jax.Array
-    steps: jax.Array
-    trials: jax.Array
-    passed: jax.Array
-    done: jax.Array
-    quasi: jax.Array
-
-
-def _newton(spec, problem, start, origin, tol, cap, before) -> _Outcome:
-    """Damped Newton steps until the optimum is proved, or shown to be at infinity.
-
-    The first trial is the start, taken if it is no worse than 0, where J is `origin`. After the
-    residual has passed, one more step is tried: the method converges quadratically, so it ends at
-    the floor of the dtype. `before` are steps that led to the start, and count.
-    """
-    # In the tail a step is the direction to infinity up to the larger of exp(-score) and
-    # eps exp(score): at best the root of eps.
-    tail = 4 * jnp.sqrt(jnp.finfo(start.dtype).eps)
-    never = jnp.bool_(False)
-
-    def advance(run: _Run) -> _Run:
-        point, step = run.point, run.step
-        flat = step.reshape(-1)
-        trial, hess, drop, reach = _passes.measure(spec, problem, point.theta + step, step)
-        curvature = _linalg.form(run.hess, flat)
-        verdict = _iterate.judge(
-            (point.value, point.residual),
-            (trial.value, trial.residual),
-            -jnp.sum(point.grad * step) - curvature / 2,
-            run.damping,
-            trial.noise,
-        )
-        held = _linalg.form(hess, flat) >= _iterate.CURVATURE_HELD * curvature
-        # Far out the loss is a polyhedron, on which Newton's method zigzags: not a place to start.
-        wild = (trial.reach > FAR) & (trial.residual > jnp.sqrt(tol)) & (run.trials == before)
-        # The barrier keeps the compiler from computing the verdict anew for every field.
-        accept = jax.lax.optimization_barrier(verdict.accept & ~wild)
-        point, hess = _where(accept, (trial, hess), (point, run.hess))
-        small = point.residual <= tol
-        following, whole = _iterate.newton_step(hess, point.grad.reshape(-1), verdict.damping)
-        quasi = _linalg.after(following, small & ~held & (reach > 0) & (drop >= -tail * reach))
-        if spec.complete:
-            recedes = functools.partial(_proof.recedes, spec)
-            quasi = _linalg.when(quasi, recedes, never, (problem, point, step, tail))
-        passed = small & held
-        done = verdict.stalled | (passed & run.passed) | quasi | (point.margin > 0)
-        done |= point.residual == 0
-        return _Run(
-            point=point,
-            hess=hess,
-            whole=whole,
-            step=following.reshape(step.shape),
-            damping=verdict.damping,
-            # The start itself is no step.
-            steps=run.steps + (accept & (run.trials > before)).astype(jnp.int32),
-            trials=run.trials + 1,
-            passed=passed,
-            done=done,
-            quasi=quasi,
-        )
-
-    nothing = jnp.zeros((start.size, start.size), start.dtype)
-    run = _Run(
-        point=_passes.origin(problem, origin),
-        hess=nothing,
-        whole=_linalg.Factor(nothing, jnp.zeros(start.size, start.dtype), jnp.zeros_like(origin)),
-        step=start,
-        damping=jnp.full((), _iterate.LEAST_DAMPING, start.dtype),
-        steps=before,
-        trials=before,
-        passed=never,
-        done=never,
-        quasi=never,
-    )
-
-    def unfinished(run: _Run) -> jax.Array:
-        # A start that is refused leaves the origin unmeasured: one trial more than there are steps.
-        unknown = jnp.isinf(run.point.residual).astype(jnp.int32)
-        return ~run.done & (run.trials <= cap + unknown)
-
-    run = jax.lax.while_loop(unfinished, advance, run)
-    return _prove(spec, problem, run._replace(trials=jnp.minimum(run.trials, cap + 1)), tol)
-
-
-def _prove(spec: Spec, problem: Problem, run: _Run, tol: jax.Array) -> _Outcome:
-    """The certificate at the last point, and, of many optima, the one of least norm."""
-    size, point = run.step.size, run.point
-    separated = point.margin > 0
-    # The loop's own factor will do if neither rounding nor damping can be felt in it.
-    least = PIVOT_ULPS * size * jnp.finfo(run.hess.dtype).eps
-    damped = run.damping * jnp.max(jnp.abs(point.grad), initial=0) * jnp.max(run.whole.scale**2)
-    sound = run.whole.pivot >= least + PIVOT_ULPS * damped
-    unsettled = ~sound & ~separated & (point.residual <= tol)
-    proof = _proof.Proof(
-        whole=run.whole,
-        decrement=jnp.sqrt(jnp.maximum(-jnp.sum(point.grad * run.step), 0)),
-        sound=sound,
-        excess=jnp.zeros_like(point.theta),
-        noise=jnp.zeros_like(point.noise),
-        deficient=jnp.bool_(False),
-    )
-    if spec.complete:
-        on_range = functools.partial(_proof.on_range, least=least)
-        proof = _linalg.when(unsettled, on_range, proof, (problem, point, run.hess))
-    leverage = _proof.leverage(spec, problem, _linalg.after(proof.excess, proof.whole))
-    certified = (proof.decrement * leverage <= CERTIFICATE) & proof.sound
-    point = point._replace(theta=point.theta - proof.excess, noise=point.noise + proof.noise)
-    deficient = proof.deficient | jnp.any(problem.idle)
-    return _Outcome(
-        point=point,
-        steps=run.steps,
-        trials=run.trials - 1,
-        certified=certified,
-        deficient=deficient,
-        separated=separated,
-        quasi=run.quasi,
-        unsettled=jnp.bool_(False) if spec.complete else unsettled | run.quasi,
-    )
-
-
-def _where(condition: jax.Array, this: Any, that: Any) -> Any:
-    return jax.tree.map(functools.partial(jnp.where, condition), this, that)
-
-
 # --- other solvers -------------------------------------------------------------------------------
 
 
-def _finish(spec, problem, start, tol, cap, last) -> _Outcome:
+def _finish(spec, problem, start, tol, cap, last) -> _newton.Outcome:
     """Run the solver, then prove its point; with a Hessian, if it takes one and one fits."""
     solver = solvers.lbfgs if spec.solver is None else spec.solver
     flat, steps = _iterate.warm_up(
@@ -384,7 +288,7 @@ def _finish(spec, problem, start, tol, cap, last) -> _Outcome:
     never = jnp.bool_(False)
     # A penalty on every weight leaves only the bias free, which two classes hold.
     coercive = ~jnp.any(problem.free[: problem.centre.size]) & ~jnp.any(problem.idle)
-    outcome = _Outcome(point, steps, steps, coercive, never, point.margin > 0, never, never)
+    outcome = _newton.Outcome(point, steps, steps, coercive, never, point.margin > 0, never, never)
     if start.size > DENSE_LIMIT:
         return outcome
     if not spec.complete:
@@ -395,7 +299,7 @@ def _finish(spec, problem, start, tol, cap, last) -> _Outcome:
 
     def attempt(carry):
         outcome, i = carry
-        return _newton(spec, problem, starts[i], origin, tol, last, outcome.trials), i + 1
+        return _newton.solve(spec, problem, starts[i], origin, tol, last, outcome.trials), i + 1
 
     def more(carry):
         outcome, i = carry
@@ -404,7 +308,7 @@ def _finish(spec, problem, start, tol, cap, last) -> _Outcome:
     return jax.lax.while_loop(more, attempt, (outcome, jnp.int32(0)))[0]
 
 
-def _open(outcome: _Outcome, tol: jax.Array) -> jax.Array:
+def _open(outcome: _newton.Outcome, tol: jax.Array) -> jax.Array:
     """Whether nothing is proved yet."""
     passed = outcome.certified & (outcome.point.residual <= tol)
     return ~(passed | outcome.separated | outcome.quasi) & jnp.isfinite(outcome.point.value)
@@ -416,7 +320,7 @@ def _preconditioner(spec: Spec, problem: Problem, theta: jax.Array) -> jax.Array
     From a sample of the rows: that costs a step or two, and saves the time of many.
     """
     p = theta.shape[1]
-    if p > DENSE_LIMIT:
+    if p > min(DENSE_LIMIT, problem.rows.weight.size):
         return None
     bare = problem.rows._replace(offset=None)
     sample = _rows.sample(bare, SAMPLES_PER_COORDINATE * p)

@@ -102,6 +102,7 @@ def fit(
         agreement=_agreement,
         solver=_risk.check_solver(solver),
         bias=_checks.static(bias, bool, "bias"),
+        penalised=_risk.penalised(l2),
     )
     params, info = _risk.run(
         _fit,

@@ -36,6 +36,8 @@ BELOW = [
     "_frame",
     "_passes",
     "_proof",
+    "_newton",
+    "_wide",
     "_risk",
 ]
 METHODS = ["perceptron", "least_squares", "fisher", "lda", "qda", "logistic", "softmax", "svm"]

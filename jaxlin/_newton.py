@@ -1,0 +1,177 @@
+"""Newton's method for a smooth fit, which carries its own proof: steps, and what they came to.
+
+Shapes as in `_passes`.
+"""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxlin import _iterate, _linalg, _passes, _proof
+from jaxlin._frame import Problem
+from jaxlin._passes import Point, Spec
+
+# A finite optimum is proved below 1; the rest is for rounding.
+CERTIFICATE = 0.1
+# Scores of this size are certain of their class; a start of such scores is poor unless optimal.
+FAR = 10.0
+# A squared pivot below this many units of p * eps may be rounding: the columns are looked at.
+PIVOT_ULPS = 16
+
+
+class Outcome(NamedTuple):
+    """What a run came to, and what was proved about it.
+
+    steps, trials: points that were taken, and all that were tried, which the cap is on
+    unsettled: whether only the complete program can tell
+    """
+
+    point: Point
+    steps: jax.Array
+    trials: jax.Array
+    certified: jax.Array
+    deficient: jax.Array
+    separated: jax.Array
+    quasi: jax.Array
+    unsettled: jax.Array
+
+
+class Run(NamedTuple):
+    """Newton's loop: the best point so far, and the step from it to try next.
+
+    whole: the factor of the Hessian there, damped
+    """
+
+    point: Point
+    hess: jax.Array
+    whole: _linalg.Factor
+    step: jax.Array
+    damping: jax.Array
+    steps: jax.Array
+    trials: jax.Array
+    passed: jax.Array
+    done: jax.Array
+    quasi: jax.Array
+
+
+def solve(spec, problem, start, origin, tol, cap, before) -> Outcome:
+    """Damped Newton steps until the optimum is proved, or shown to be at infinity."""
+    return _prove(spec, problem, descend(spec, problem, start, origin, tol, cap, before), tol)
+
+
+def descend(spec, problem, start, origin, tol, cap, before) -> Run:
+    """The steps without the proof.
+
+    The first trial is the start, taken if it is no worse than 0, where J is `origin`. After the
+    residual has passed, one more step is tried: the method converges quadratically, so it ends at
+    the floor of the dtype. `before` are steps that led to the start, and count.
+    """
+    # In the tail a step is the direction to infinity up to the larger of exp(-score) and
+    # eps exp(score): at best the root of eps.
+    tail = 4 * jnp.sqrt(jnp.finfo(start.dtype).eps)
+    never = jnp.bool_(False)
+
+    def advance(run: Run) -> Run:
+        point, step = run.point, run.step
+        flat = step.reshape(-1)
+        trial, hess, drop, reach = _passes.measure(spec, problem, point.theta + step, step)
+        curvature = _linalg.form(run.hess, flat)
+        verdict = _iterate.judge(
+            (point.value, point.residual),
+            (trial.value, trial.residual),
+            -jnp.sum(point.grad * step) - curvature / 2,
+            run.damping,
+            trial.noise,
+        )
+        held = _linalg.form(hess, flat) >= _iterate.CURVATURE_HELD * curvature
+        # Far out the loss is a polyhedron, on which Newton's method zigzags: not a place to start.
+        wild = (trial.reach > FAR) & (trial.residual > jnp.sqrt(tol)) & (run.trials == before)
+        # The barrier keeps the compiler from computing the verdict anew for every field.
+        accept = jax.lax.optimization_barrier(verdict.accept & ~wild)
+        point, hess = _where(accept, (trial, hess), (point, run.hess))
+        small = point.residual <= tol
+        following, whole = _iterate.newton_step(hess, point.grad.reshape(-1), verdict.damping)
+        quasi = _linalg.after(following, small & ~held & (reach > 0) & (drop >= -tail * reach))
+        if spec.complete:
+            recedes = functools.partial(_proof.recedes, spec)
+            quasi = _linalg.when(quasi, recedes, never, (problem, point, step, tail))
+        passed = small & held
+        done = verdict.stalled | (passed & run.passed) | quasi | (point.margin > 0)
+        done |= point.residual == 0
+        return Run(
+            point=point,
+            hess=hess,
+            whole=whole,
+            step=following.reshape(step.shape),
+            damping=verdict.damping,
+            # The start itself is no step.
+            steps=run.steps + (accept & (run.trials > before)).astype(jnp.int32),
+            trials=run.trials + 1,
+            passed=passed,
+            done=done,
+            quasi=quasi,
+        )
+
+    nothing = jnp.zeros((start.size, start.size), start.dtype)
+    run = Run(
+        point=_passes.origin(problem, origin),
+        hess=nothing,
+        whole=_linalg.Factor(nothing, jnp.zeros(start.size, start.dtype), jnp.zeros_like(origin)),
+        step=start,
+        damping=jnp.full((), _iterate.LEAST_DAMPING, start.dtype),
+        steps=before,
+        trials=before,
+        passed=never,
+        done=never,
+        quasi=never,
+    )
+
+    def unfinished(run: Run) -> jax.Array:
+        # A start that is refused leaves the origin unmeasured: one trial more than there are steps.
+        unknown = jnp.isinf(run.point.residual).astype(jnp.int32)
+        return ~run.done & (run.trials <= cap + unknown)
+
+    run = jax.lax.while_loop(unfinished, advance, run)
+    return run._replace(trials=jnp.minimum(run.trials, cap + 1))
+
+
+def _prove(spec: Spec, problem: Problem, run: Run, tol: jax.Array) -> Outcome:
+    """The certificate at the last point, and, of many optima, the one of least norm."""
+    size, point = run.step.size, run.point
+    separated = point.margin > 0
+    # The loop's own factor will do if neither rounding nor damping can be felt in it.
+    least = PIVOT_ULPS * size * jnp.finfo(run.hess.dtype).eps
+    damped = run.damping * jnp.max(jnp.abs(point.grad), initial=0) * jnp.max(run.whole.scale**2)
+    sound = run.whole.pivot >= least + PIVOT_ULPS * damped
+    unsettled = ~sound & ~separated & (point.residual <= tol)
+    proof = _proof.Proof(
+        whole=run.whole,
+        decrement=jnp.sqrt(jnp.maximum(-jnp.sum(point.grad * run.step), 0)),
+        sound=sound,
+        excess=jnp.zeros_like(point.theta),
+        noise=jnp.zeros_like(point.noise),
+        deficient=jnp.bool_(False),
+    )
+    if spec.complete:
+        on_range = functools.partial(_proof.on_range, least=least)
+        proof = _linalg.when(unsettled, on_range, proof, (problem, point, run.hess))
+    leverage = _proof.leverage(spec, problem, _linalg.after(proof.excess, proof.whole))
+    certified = (proof.decrement * leverage <= CERTIFICATE) & proof.sound
+    point = point._replace(theta=point.theta - proof.excess, noise=point.noise + proof.noise)
+    deficient = proof.deficient | jnp.any(problem.idle)
+    return Outcome(
+        point=point,
+        steps=run.steps,
+        trials=run.trials - 1,
+        certified=certified,
+        deficient=deficient,
+        separated=separated,
+        quasi=run.quasi,
+        unsettled=jnp.bool_(False) if spec.complete else unsettled | run.quasi,
+    )
+
+
+def _where(condition: jax.Array, this: Any, that: Any) -> Any:
+    return jax.tree.map(functools.partial(jnp.where, condition), this, that)

@@ -1,0 +1,166 @@
+"""A penalised fit of more features than rows, in the space of its rows.
+
+At the optimum of J each penalised coordinate is theta = -P^-1 Z' r, P the penalties and r the
+weighted slopes `(n, m)` of the rows' losses in their scores u: so u = b - K r, K = Z P^-1 Z', and
+sum_i r_i = 0 if there is a bias b. The steps are Newton's on the fit of n features L, K = L L',
+with a penalty of 1, which has the same scores (Hastie and Tibshirani 2004, "Efficient quadratic
+regularization for expression arrays"); the point is judged in the features' own space; and the
+derivative is that of the two equations for u and b. Shapes as in `_passes`.
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+
+from jaxlin import _frame, _implicit, _linalg, _newton, _passes, _rows
+from jaxlin._frame import Problem
+from jaxlin._linalg import dot
+from jaxlin._newton import Outcome
+from jaxlin._passes import Spec
+from jaxlin.types import Linear
+
+# Steps that make up for the rounding of K, at most.
+REFINEMENTS = 10
+
+
+def solve(
+    spec: Spec, problem: Problem, start: jax.Array | None, tol: jax.Array, cap: jax.Array
+) -> Outcome:
+    """Minimise J where every penalty is positive.
+
+    Args:
+      spec: the loss and the static choices.
+      problem: of stopped gradients.
+      start: `(m, p)`, or None for 0.
+      tol: bound on the residual.
+      cap: on the steps.
+
+    Returns:
+      What the run came to. The optimum is finite if two classes hold the bias, which is the
+      caller's to know.
+    """
+    d = problem.centre.size
+    eps = jnp.finfo(problem.spread.dtype).eps
+    features = _features(problem)
+    rows = problem.rows
+    # What a row without weight holds may overflow.
+    kernel = _kernel(problem, _rows.where_rows(rows.weight > 0, features))
+    whole = _linalg.factor(kernel, float(eps) * kernel.shape[0])
+    lower = whole.lower / whole.scale[:, None]
+    ones = jnp.ones(lower.shape[0], lower.dtype)
+    reduced = _frame.make(rows._replace(x=lower, feature_mask=None), ones, spec.bias, problem.basis)
+    origin = jnp.full((), jnp.inf, lower.dtype)
+    init = None
+    if start is not None:
+        held = _rows.where_rows(rows.weight > 0, dot(features, start[:, :d].T))
+        weights = jax.scipy.linalg.solve_triangular(lower, held, lower=True).T
+        bias = start[:, d] if spec.bias else jnp.zeros_like(weights[:, 0])
+        init = jax.tree.map(lambda a: _frame.of_basis(problem, a), Linear(weights, bias))
+        origin = _passes.value_at_origin(spec, problem)
+    first = _frame.enter(reduced, init, spec.bias)
+    run = _newton.descend(
+        # It ends a step after the residual has passed, at the floor: of what is proved below.
+        spec._replace(complete=False),
+        reduced,
+        first,
+        origin,
+        tol / 16,
+        cap,
+        jnp.int32(0),
+    )
+    shown = _rows.where_rows(rows.weight > 0, features) * _inverse_penalty(problem)[None, :]
+
+    def recover(coordinates):
+        """Theta of the reduced fit's, not from r, whose rounding K would amplify."""
+        plane = _frame.leave(reduced._replace(basis=None), coordinates, spec.bias)
+        back = jax.scipy.linalg.solve_triangular(lower, plane.weights.T, lower=True, trans=1)
+        bias = plane.bias[:, None][:, : int(spec.bias)]
+        return jnp.concatenate([dot(back.T, shown), bias], axis=1)
+
+    def refined(carry):
+        """A Newton step from the gradient in the features' own space: K has rounded the data."""
+        point, _, left = carry
+        _, transpose = jax.vjp(recover, first)
+        (grad,) = transpose(point.grad)
+        step = recover(-_linalg.solve(run.whole, grad.reshape(-1)).reshape(first.shape))
+        trial = _passes.light(spec, problem, point.theta + step)
+        better = trial.residual < point.residual
+        point = jax.tree.map(functools.partial(jnp.where, better), trial, point)
+        return point, better, left - 1
+
+    point = _passes.light(spec, problem, recover(run.point.theta))
+    point, *_ = jax.lax.while_loop(
+        lambda carry: (carry[0].residual > tol) & carry[1] & (carry[2] > 0),
+        refined,
+        (point, jnp.bool_(True), REFINEMENTS),
+    )
+    never = jnp.bool_(False)
+    outcome = Outcome(
+        point=point,
+        steps=run.steps,
+        trials=run.trials - 1,
+        certified=jnp.bool_(True),
+        deficient=never,
+        separated=never,
+        quasi=never,
+        unsettled=never,
+    )
+    return outcome
+
+
+def differentiable(spec: Spec, problem: Problem, theta: jax.Array, proper: jax.Array) -> jax.Array:
+    """The optimum `theta (m, p)`, differentiable in everything that the problem holds."""
+    d = problem.centre.size
+    features = _features(problem)
+    kernel = _kernel(problem, features)
+    n = kernel.shape[0]
+    still = jax.lax.stop_gradient(features)
+    bias = theta[:, d:].T
+    scores = dot(still, theta[:, :d].T) + jnp.sum(bias, axis=0)[None, :]
+    # Those of rows without weight can overflow.
+    state = jnp.concatenate([jnp.where(jnp.isfinite(scores), scores, 0), bias])
+
+    def equations(flat):
+        u, bias = jnp.split(flat.reshape(state.shape), [n])
+        pull = _pull(spec, problem, u)
+        first = u + dot(kernel, pull)
+        if not spec.bias:
+            return first.reshape(-1)
+        balance = jnp.where(problem.used, jnp.sum(pull, axis=0), bias[0])
+        return jnp.concatenate([first - bias, balance[None, :]]).reshape(-1)
+
+    flat = _implicit.root(equations, state.reshape(-1), proper, symmetric=False)
+    u, bias = jnp.split(flat.reshape(state.shape), [n])
+    weights = -_inverse_penalty(problem)[None, :] * dot(_pull(spec, problem, u).T, features)
+    moved = jnp.concatenate([weights, bias.T], axis=1)
+    # The value is better known than from r; the derivative is this.
+    return theta + (moved - jax.lax.stop_gradient(moved))
+
+
+def _pull(spec: Spec, problem: Problem, u: jax.Array) -> jax.Array:
+    """The weighted slopes of the losses in u, `(n, m)`."""
+    rows = problem.rows
+    scores = _frame.scores(problem, u)
+    if rows.offset is not None:
+        scores = scores + rows.offset.reshape(u.shape[0], -1)
+    slope = jax.vmap(jax.grad(spec.loss))(_rows.where_rows(rows.ok, scores), rows.y)
+    return _frame.in_basis(problem, rows.weight[:, None] * _rows.where_rows(rows.ok, slope))
+
+
+def _features(problem: Problem) -> jax.Array:
+    """What theta is multiplied with, `(n, d)`; 0 in columns out of play."""
+    d = problem.centre.size
+    z = _frame.columns(problem, _rows.clean(problem.rows))[:, :d] * problem.spread[None, :d]
+    return _rows.where_rows(problem.rows.ok, z)
+
+
+def _inverse_penalty(problem: Problem) -> jax.Array:
+    d = problem.centre.size
+    used = (problem.spread[:d] > 0) & (problem.penalty[:d] > 0)
+    return jnp.where(used, 1 / jnp.where(used, problem.penalty[:d], 1), 0)
+
+
+def _kernel(problem: Problem, features: jax.Array) -> jax.Array:
+    half = features * jnp.sqrt(_inverse_penalty(problem))[None, :]
+    return dot(half, half.T)

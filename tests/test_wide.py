@@ -1,0 +1,176 @@
+"""Fits of more features than rows: the same optimum, certificate and derivatives as any other."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import pytest
+
+from jaxlin import logistic, losses, softmax, solvers
+from jaxlin.types import Status
+from tests.public import assert_close, assert_identical, stack
+
+N, D, K = 10, 300, 3
+
+
+def drawn(seed=0, dtype=float):
+    """Rows that share a part, two of them twice, and soft in no way."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(N, D)) + 2 * rng.normal(size=D)[None, :]
+    x[1] = x[0]
+    y = np.arange(N) % 2
+    return x.astype(dtype), y, rng.choice([0.5, 1.0, 2.0], size=N)
+
+
+def gradient(loss, params, x, y, *, l2, **options):
+    """Of the mean objective in float64, for centred columns of unit variance."""
+    params = jax.tree.map(lambda a: jnp.asarray(a, float), params)
+
+    def objective(params):
+        return losses.objective(loss, params, np.asarray(x, float), y, l2=l2, **options)
+
+    grad = jax.grad(objective)(params)
+    weight = options.get("sample_weight", np.ones(len(x)))
+    mean, spread = np.average(x, axis=0, weights=weight), np.std(x, axis=0)
+    moved = np.asarray(grad.weights) - np.asarray(grad.bias)[..., None] * mean
+    return max(np.abs(moved / spread).max(), np.abs(grad.bias).max())
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("l2", [1e-4, 1.0])
+def test_converged_is_the_optimum(l2, dtype):
+    tol = np.finfo(dtype).eps ** (2 / 3)
+    x, y, weight = drawn(dtype=dtype)
+    params, info = logistic.fit(x, y, l2=l2, sample_weight=weight)
+    assert info.status == Status.CONVERGED
+    assert gradient(losses.logistic, params, x, y, l2=l2, sample_weight=weight) <= 2 * tol
+    many, info = softmax.fit(x, y + (x[:, 0] > 0), num_classes=K, l2=l2)
+    assert info.status == Status.CONVERGED
+    assert gradient(losses.softmax, many, x, y + (x[:, 0] > 0), l2=l2) <= 2 * tol
+    assert np.abs(np.sum(many.weights, axis=0)).max() <= 8 * np.finfo(dtype).eps
+
+
+def test_another_solver_finds_the_same():
+    x, y, weight = drawn()
+    rng = np.random.default_rng(1)
+    options = dict(
+        l2=10.0 ** rng.uniform(-3, 1, size=D),
+        sample_weight=weight,
+        offset=rng.normal(size=N),
+        feature_mask=rng.random(D) < 0.95,
+    )
+    soft = 0.1 + 0.8 * y
+    for bias in (True, False):
+        found, info = logistic.fit(x, soft, bias=bias, **options)
+        other, _ = logistic.fit(x, soft, bias=bias, solver=solvers.newton, **options)
+        assert info.status == Status.CONVERGED
+        assert_close(found, other, 1e-9)
+
+
+def test_a_start_at_the_optimum_is_the_end():
+    x, y, _ = drawn()
+    params, info = logistic.fit(x, y, l2=1e-3)
+    again, warm = logistic.fit(x, y, l2=1e-3, init=params)
+    assert warm.status == Status.CONVERGED and warm.steps <= 2 < info.steps
+    assert_close(again, params, 1e-9)
+
+
+def test_lanes_of_any_penalty():
+    """The penalty is known only when the program runs: a lane of 0 goes another way."""
+    x, y, weight = drawn()
+    l2 = np.array([1e-3, 0.0, 1.0, 1e-3])
+    together = jax.jit(jax.vmap(lambda l2: logistic.fit(x, y, l2=l2, sample_weight=weight)))(l2)
+    for i, each in enumerate(l2):
+        params, info = logistic.fit(x, y, l2=each, sample_weight=weight)
+        assert together[1].status[i] == info.status
+        if each:
+            assert_close(jax.tree.map(lambda a: a[i], together[0]), params, 1e-9)  # noqa: B023
+    assert [int(s) for s in together[1].status] == [0, Status.QUASI_SEPARABLE, 0, 0]
+
+
+def test_what_has_no_weight_is_not_felt():
+    x, y, weight = drawn()
+    weight[[3, 6]] = 0
+    clean, _ = logistic.fit(x, y, l2=0.1, sample_weight=weight)
+    for hole in (np.nan, np.inf, 1e30, 1e140):
+        holed = x.copy()
+        holed[3], holed[6, 2] = hole, hole
+        found, info = logistic.fit(holed, y, l2=0.1, sample_weight=weight)
+        assert info.status == Status.CONVERGED
+        assert_close(found, clean, 1e-9)
+    mask = np.arange(D) != 5
+    masked = x.copy()
+    masked[:, 5] = np.nan
+    found, _ = logistic.fit(masked, y, l2=0.1, sample_weight=weight, feature_mask=mask)
+    other, _ = logistic.fit(x, y, l2=0.1, sample_weight=weight, feature_mask=mask)
+    assert found.weights[5] == 0
+    assert_identical(found, other)
+
+
+def test_every_trouble_as_a_lane():
+    x, y, weight = drawn()
+    one, nan = np.ones(N), x.copy()
+    nan[3, 1] = np.nan
+    good = (x, y, weight, 0.1)
+    troubles = [
+        (Status.INVALID_DATA, (nan, y, one, 0.1)),
+        (Status.INVALID_DATA, (x, y, one, -0.1)),
+        (Status.CLASS_TOO_SMALL, (x, y, 1.0 * y, 0.1)),
+        (Status.CONVERGED, (nan, y, 1.0 * (np.arange(N) != 3), 0.1)),
+        (Status.CONVERGED, (1e6 * x + 1e9, y, one, 0.1)),
+    ]
+    fit = jax.jit(jax.vmap(lambda x, y, w, l2: logistic.fit(x, y, sample_weight=w, l2=l2)))
+    mixed = fit(*stack([good, *(lane for _, lane in troubles)]))
+    clean = fit(*stack([good] * 6))
+    assert_identical(*(jax.tree.map(lambda a: a[0], batch) for batch in (mixed, clean)))
+    assert [int(s) for s in mixed[1].status] == [0, *(int(status) for status, _ in troubles)]
+
+
+def test_few_steps_and_half_precision():
+    x, y, _ = drawn()
+    assert logistic.fit(x, y, l2=1e-3, max_steps=2)[1].status == Status.MAX_STEPS
+    assert logistic.fit(x, y, l2=1e-3, tol=0.0)[1].status == Status.STALLED
+    half = x.astype(ml_dtypes.bfloat16)
+    found, info = logistic.fit(half, y, l2=0.1)
+    wide, _ = logistic.fit(half.astype(float), y, l2=0.1)
+    assert info.status == Status.CONVERGED and found.weights.dtype == np.float32
+    assert_close(jax.tree.map(lambda a: a.astype(float), found), wide, 1e-4)
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_derivatives(many):
+    x, y, weight = drawn()
+    weight[4] = 0
+    rng = np.random.default_rng(0)
+    shape = (N, K) if many else (N,)
+    soft = np.full(shape, 0.1) + (0.7 * np.eye(K)[y] if many else 0.8 * y)
+    fit = softmax.fit if many else logistic.fit
+
+    def outcome(x, soft, weight, l2, offset):
+        params, _ = fit(x, soft, l2=l2, sample_weight=weight, offset=offset)
+        return jnp.sum(jnp.sin(params.weights)) + jnp.sum(params.bias**2)
+
+    change = rng.normal(size=shape)
+    moves = (
+        rng.normal(size=x.shape),
+        change - change.mean(1, keepdims=True) if many else change,
+        rng.normal(size=N) * (weight > 0),
+        rng.normal(size=D) * 0.05,
+        rng.normal(size=shape),
+    )
+    at = (x, soft, weight, np.full(D, 0.5), np.zeros(shape))
+    grads = jax.grad(outcome, argnums=range(5))(*map(jnp.asarray, at))
+    h = 1e-5
+    ahead, back = (
+        outcome(*(a + sign * h * m for a, m in zip(at, moves, strict=True))) for sign in (1, -1)
+    )
+    along = sum(jnp.vdot(g, m) for g, m in zip(grads, moves, strict=True))
+    np.testing.assert_allclose(along, (ahead - back) / (2 * h), rtol=1e-6)
+    up = [outcome(at[0], soft, weight + k * h * (np.arange(N) == 4), *at[3:]) for k in range(3)]
+    slope = (-3 * up[0] + 4 * up[1] - up[2]) / (2 * h)
+    np.testing.assert_allclose(grads[2][4], slope, rtol=1e-5)
+    if not many:
+        forward = jax.jacfwd(functools.partial(outcome, *at[:3]))(at[3], at[4])
+        np.testing.assert_allclose(forward, grads[3], rtol=1e-9, atol=1e-12)

@@ -107,12 +107,11 @@ def make(rows: _rows.Rows, l2: jax.Array, bias: bool, basis: jax.Array | None = 
 
     def moments(block):
         z = (block.x - centre[None, :]) * scale[None, :]
-        present = (block.weight > 0)[:, None]
-        sums = dot(block.weight, jnp.concatenate([z, z * z], axis=1))
-        return sums, jnp.max(jnp.where(present, jnp.abs(z), 0), axis=0)
+        share = block.weight[:, None]
+        sums = jnp.sum(share * z, axis=0), jnp.sum(share * z * z, axis=0)
+        return sums, jnp.max(jnp.where(share > 0, jnp.abs(z), 0), axis=0)
 
-    sums, largest = _rows.fold(moments, rows)
-    mean, square = jnp.split(sums, 2)
+    (mean, square), largest = _rows.fold(moments, rows)
     eps = jnp.finfo(centre.dtype).eps
     # Rounding of the mean is all that is left of a column of one value.
     in_play = largest > 4 * eps * jnp.abs(centre * scale)

@@ -15,7 +15,7 @@ from jaxlin._passes import Point, Spec
 
 # A finite optimum is proved below 1; the rest is for rounding.
 CERTIFICATE = 0.1
-# Scores of this size are certain of their class; a start of such scores is poor unless optimal.
+# Scores of this size are certain of their class; a start so far is poor unless optimal or chosen.
 FAR = 10.0
 # A squared pivot below this many units of p * eps may be rounding: the columns are looked at.
 PIVOT_ULPS = 16
@@ -61,7 +61,7 @@ def solve(spec, problem, start, origin, tol, cap, before) -> Outcome:
     return _prove(spec, problem, descend(spec, problem, start, origin, tol, cap, before), tol)
 
 
-def descend(spec, problem, start, origin, tol, cap, before) -> Run:
+def descend(spec, problem, start, origin, tol, cap, before, far=FAR) -> Run:
     """The steps without the proof.
 
     The first trial is the start, taken if it is no worse than 0, where J is `origin`. After the
@@ -87,7 +87,7 @@ def descend(spec, problem, start, origin, tol, cap, before) -> Run:
         )
         held = _linalg.form(hess, flat) >= _iterate.CURVATURE_HELD * curvature
         # Far out the loss is a polyhedron, on which Newton's method zigzags: not a place to start.
-        wild = (trial.reach > FAR) & (trial.residual > jnp.sqrt(tol)) & (run.trials == before)
+        wild = (trial.reach > far) & (trial.residual > jnp.sqrt(tol)) & (run.trials == before)
         # The barrier keeps the compiler from computing the verdict anew for every field.
         accept = jax.lax.optimization_barrier(verdict.accept & ~wild)
         point, hess = _where(accept, (trial, hess), (point, run.hess))

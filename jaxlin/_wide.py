@@ -13,7 +13,7 @@ import functools
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _frame, _implicit, _linalg, _newton, _passes, _rows
+from jaxlin import _frame, _implicit, _iterate, _linalg, _newton, _passes, _rows
 from jaxlin._frame import Problem
 from jaxlin._linalg import dot
 from jaxlin._newton import Outcome
@@ -22,6 +22,8 @@ from jaxlin.types import Linear
 
 # Steps that make up for the rounding of K, at most.
 REFINEMENTS = 10
+# Of the first step, to start from.
+MULTIPLES = tuple(2 ** (i / 2) for i in range(13))
 
 
 def solve(
@@ -42,23 +44,26 @@ def solve(
     """
     d = problem.centre.size
     eps = jnp.finfo(problem.spread.dtype).eps
-    features = _features(problem)
     rows = problem.rows
+    root = jnp.sqrt(_inverse_penalty(problem))
     # What a row without weight holds may overflow.
-    kernel = _kernel(problem, _rows.where_rows(rows.weight > 0, features))
+    half = _rows.where_rows(rows.weight > 0, _features(problem) * root[None, :])
+    kernel = dot(half, half.T)
     whole = _linalg.factor(kernel, float(eps) * kernel.shape[0])
     lower = whole.lower / whole.scale[:, None]
     ones = jnp.ones(lower.shape[0], lower.dtype)
     reduced = _frame.make(rows._replace(x=lower, feature_mask=None), ones, spec.bias, problem.basis)
     origin = jnp.full((), jnp.inf, lower.dtype)
-    init = None
-    if start is not None:
-        held = _rows.where_rows(rows.weight > 0, dot(features, start[:, :d].T))
+    far = _newton.FAR
+    if start is None:
+        first, far = _along_the_first_step(spec, reduced), jnp.inf
+    else:
+        held = dot(half, (start[:, :d] / jnp.where(root > 0, root, 1)[None, :]).T)
         weights = jax.scipy.linalg.solve_triangular(lower, held, lower=True).T
         bias = start[:, d] if spec.bias else jnp.zeros_like(weights[:, 0])
         init = jax.tree.map(lambda a: _frame.of_basis(problem, a), Linear(weights, bias))
+        first = _frame.enter(reduced, init, spec.bias)
         origin = _passes.value_at_origin(spec, problem)
-    first = _frame.enter(reduced, init, spec.bias)
     run = _newton.descend(
         # It ends a step after the residual has passed, at the floor: of what is proved below.
         spec._replace(complete=False),
@@ -68,15 +73,15 @@ def solve(
         tol / 16,
         cap,
         jnp.int32(0),
+        far,
     )
-    shown = _rows.where_rows(rows.weight > 0, features) * _inverse_penalty(problem)[None, :]
 
     def recover(coordinates):
         """Theta of the reduced fit's, not from r, whose rounding K would amplify."""
         plane = _frame.leave(reduced._replace(basis=None), coordinates, spec.bias)
         back = jax.scipy.linalg.solve_triangular(lower, plane.weights.T, lower=True, trans=1)
         bias = plane.bias[:, None][:, : int(spec.bias)]
-        return jnp.concatenate([dot(back.T, shown), bias], axis=1)
+        return jnp.concatenate([dot(back.T, half) * root[None, :], bias], axis=1)
 
     def refined(carry):
         """A Newton step from the gradient in the features' own space: K has rounded the data."""
@@ -109,11 +114,28 @@ def solve(
     return outcome
 
 
+def _along_the_first_step(spec: Spec, problem: Problem) -> jax.Array:
+    """The best of some multiples of the Newton step from 0.
+
+    Few rows are easily separated, by scores to which each Newton step would add about 1.
+    """
+    nothing = jnp.zeros((problem.used.size, problem.spread.size), problem.spread.dtype)
+    point, hess, *_ = _passes.measure(spec, problem, nothing, nothing)
+    damping = jnp.asarray(_iterate.LEAST_DAMPING, nothing.dtype)
+    step, _ = _iterate.newton_step(hess, point.grad.reshape(-1), damping)
+    multiples = jnp.asarray(MULTIPLES, nothing.dtype)
+    tried = multiples[:, None, None] * step.reshape(nothing.shape)[None]
+    values = jax.vmap(lambda theta: _passes.light(spec, problem, theta).value)(tried)
+    best = tried[jnp.argmin(jnp.where(jnp.isfinite(values), values, jnp.inf))]
+    return jnp.where(jnp.all(jnp.isfinite(best)), best, 0)
+
+
 def differentiable(spec: Spec, problem: Problem, theta: jax.Array, proper: jax.Array) -> jax.Array:
     """The optimum `theta (m, p)`, differentiable in everything that the problem holds."""
     d = problem.centre.size
     features = _features(problem)
-    kernel = _kernel(problem, features)
+    half = features * jnp.sqrt(_inverse_penalty(problem))[None, :]
+    kernel = dot(half, half.T)
     n = kernel.shape[0]
     still = jax.lax.stop_gradient(features)
     bias = theta[:, d:].T
@@ -159,8 +181,3 @@ def _inverse_penalty(problem: Problem) -> jax.Array:
     d = problem.centre.size
     used = (problem.spread[:d] > 0) & (problem.penalty[:d] > 0)
     return jnp.where(used, 1 / jnp.where(used, problem.penalty[:d], 1), 0)
-
-
-def _kernel(problem: Problem, features: jax.Array) -> jax.Array:
-    half = features * jnp.sqrt(_inverse_penalty(problem))[None, :]
-    return dot(half, half.T)

@@ -44,8 +44,11 @@ def fit(
     s_i = w . x_i + b + offset_i, t = 2 y - 1, and c are the weights divided by their sum; the bias
     is not penalised. scikit-learn's C is 1 / (l2 sum of weights): `losses.l2_from_C`.
 
-    By default up to 256 coefficients are found by Newton's method, O(n d^2) a step, and more by
-    L-BFGS, O(n d) a step; the same optimum either way.
+    The default solver is chosen by size; the optimum is the same. Up to 256 coefficients are found
+    by Newton's method, O(n d^2) a step; more by L-BFGS, O(n d) a step, and so are fewer where x has
+    over 100,000 entries and every l2 is positive. With more than 256 coefficients, fewer rows than
+    features (at most 1,023) and every l2 positive, Newton's method runs in the space of the rows,
+    O(n^2 d) once and O(n^3) a step. A traced l2 may be 0, for which the program is made.
 
     Args:
       x: `(n, d)`, in any units; half precision stays so in memory.
@@ -85,6 +88,7 @@ def fit(
     data = _checks.table(x, y, sample_weight=sample_weight, feature_mask=feature_mask, soft=True)
     n, d = data.x.shape
     dtype = _checks.working_dtype(data.x)
+    penalty = _checks.penalty(l2, d, dtype)
     spec = _passes.Spec(
         loss=_loss,
         curvature=_curvature,
@@ -98,7 +102,7 @@ def fit(
         spec,
         2,
         data,
-        _checks.penalty(l2, d, dtype),
+        penalty,
         _checks.optional(offset, (n,), dtype, "offset"),
         _risk.check_init(init, Hyperplane, (), d, dtype),
         _checks.tolerance(tol, dtype),

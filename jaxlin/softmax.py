@@ -49,8 +49,12 @@ def fit(
     s_i = W x_i + b + offset_i, and c are the weights divided by their sum; the biases are not
     penalised. scikit-learn's C is 1 / (l2 sum of weights): `losses.l2_from_C`.
 
-    By default up to 256 coefficients, (k - 1)(d + 1), are found by Newton's method, O(n k^2 d^2) a
-    step, and more by L-BFGS, O(n k d) a step; the same optimum either way.
+    The default solver is chosen by size; the optimum is the same. Up to 256 coefficients,
+    (k - 1)(d + 1), are found by Newton's method, O(n k^2 d^2) a step; more by L-BFGS, O(n k d) a
+    step, and so are fewer where x has over 100,000 entries and every l2 is positive. With more than
+    256 coefficients, fewer rows than features, (k - 1)(n + 1) up to 1,024 and every l2 positive,
+    Newton's method runs in the space of the rows, O(n^2 d) once and O(n^3 k^3) a step. A traced l2
+    may be 0, for which the program is made.
 
     Args:
       x: `(n, d)`, in any units; half precision stays so in memory.
@@ -96,6 +100,7 @@ def fit(
     )
     n, d = data.x.shape
     dtype = _checks.working_dtype(data.x)
+    penalty = _checks.penalty(l2, d, dtype)
     spec = _passes.Spec(
         loss=losses.softmax,
         curvature=_curvature,
@@ -109,7 +114,7 @@ def fit(
         spec,
         k,
         data,
-        _checks.penalty(l2, d, dtype),
+        penalty,
         _checks.optional(offset, (n, k), dtype, "offset"),
         _risk.check_init(init, Linear, (k,), d, dtype),
         _checks.tolerance(tol, dtype),

@@ -130,12 +130,25 @@ def _along_the_first_step(spec: Spec, problem: Problem) -> jax.Array:
     return jnp.where(jnp.all(jnp.isfinite(best)), best, 0)
 
 
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def differentiable(spec: Spec, problem: Problem, theta: jax.Array, proper: jax.Array) -> jax.Array:
     """The optimum `theta (m, p)`, differentiable in everything that the problem holds."""
+    return theta
+
+
+@differentiable.defjvp
+def _(spec, primals, tangents):
+    problem, theta, proper = primals
+    moved = functools.partial(_moved, spec, theta=theta, proper=proper)
+    return theta, jax.jvp(moved, (problem,), (tangents[0],))[1]
+
+
+def _moved(spec: Spec, problem: Problem, theta: jax.Array, proper: jax.Array) -> jax.Array:
+    """About theta, through the equations for u and b: where the data move it."""
     d = problem.centre.size
     features = _features(problem)
-    half = features * jnp.sqrt(_inverse_penalty(problem))[None, :]
-    kernel = dot(half, half.T)
+    inverse = _inverse_penalty(problem)
+    kernel = dot(features * inverse[None, :], features.T)
     n = kernel.shape[0]
     still = jax.lax.stop_gradient(features)
     bias = theta[:, d:].T
@@ -154,10 +167,8 @@ def differentiable(spec: Spec, problem: Problem, theta: jax.Array, proper: jax.A
 
     flat = _implicit.root(equations, state.reshape(-1), proper, symmetric=False)
     u, bias = jnp.split(flat.reshape(state.shape), [n])
-    weights = -_inverse_penalty(problem)[None, :] * dot(_pull(spec, problem, u).T, features)
-    moved = jnp.concatenate([weights, bias.T], axis=1)
-    # The value is better known than from r; the derivative is this.
-    return theta + (moved - jax.lax.stop_gradient(moved))
+    weights = -inverse[None, :] * dot(_pull(spec, problem, u).T, features)
+    return jnp.concatenate([weights, bias.T], axis=1)
 
 
 def _pull(spec: Spec, problem: Problem, u: jax.Array) -> jax.Array:

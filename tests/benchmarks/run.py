@@ -3,10 +3,11 @@
     python tests/benchmarks/run.py [NAME ...]      (--list shows the names; --repeats N)
 
 First call: trace, compile and run, with no compiled program kept. Second call and peers: medians
-of alternating runs. A peer counts if it comes as near to the optimum as the workload asks; each is
-run at the loosest of its tolerances that does. `excess` is the objective less the best that anyone
-found, in float64; `LRE` the number of digits in which the coefficients, taken together, agree with
-a float64 reference. `floor` is the time over that of the one product that the method cannot avoid.
+of alternating runs, but a peer three times slower than another runs once. A peer counts if it comes
+as near to the optimum as the workload asks, and is run at the loosest of its tolerances that does.
+`excess` is the objective less the best that anyone found, in float64; `LRE` the number of digits in
+which the coefficients, taken together, agree with a float64 reference. `floor` is the time over
+that of the one product that the method cannot avoid.
 """
 
 import argparse
@@ -24,6 +25,8 @@ from workloads import Run, Workload
 
 # Seconds before each run: the threads of the library before spin for a while after their work.
 PAUSE = 0.2
+# A peer this many times slower than another is run once.
+HOPELESS = 3
 
 HEADER = (
     "workload",
@@ -78,10 +81,12 @@ def measure(work: Workload, repeats: int, verbose: bool) -> tuple[str, ...]:
     timed: dict[str, Run] = {"": work.ours, **peers}
     if work.floor is not None:
         timed[" floor"] = work.floor
-    times: dict[str, list[float]] = {name: [] for name in timed}
-    for _ in range(repeats):
+    times: dict[str, list[float]] = {name: [clock(run)[0]] for name, run in timed.items()}
+    fastest = min([times[name][0] for name in peers], default=0)
+    for _ in range(repeats - 1):
         for name, run in timed.items():
-            times[name].append(clock(run)[0])
+            if name not in peers or times[name][0] <= HOPELESS * fastest:
+                times[name].append(clock(run)[0])
     medians = {name: statistics.median(each) for name, each in times.items()}
     best = min(peers, key=medians.__getitem__) if peers else None
     if verbose:

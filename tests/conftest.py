@@ -4,6 +4,9 @@ The tests compile thousands of programs and run each once, so the compiler is as
 its own, not of the code: half of the suite's time. Flags that the caller has set stay as they are:
 `XLA_FLAGS=--xla_backend_optimization_level=3 pytest` tests what a user runs, as `.ci/run` does.
 
+`--thorough` adds what repeats a law for another solver or dtype at the price of large programs;
+`.ci/run` asks for it.
+
 Tracing keeps one core busy, so the whole suite runs in two processes where pytest-xdist is
 installed; `pytest -n 0`, or naming the tests to run, keeps to one.
 """
@@ -24,6 +27,17 @@ import pytest  # noqa: E402
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--thorough", action="store_true", help="also the tests marked thorough")
+
+
+def pytest_collection_modifyitems(config, items):
+    if not config.getoption("--thorough"):
+        for item in items:
+            if item.get_closest_marker("thorough"):
+                item.add_marker(pytest.mark.skip(reason="needs --thorough"))
 
 
 @pytest.hookimpl(tryfirst=True)

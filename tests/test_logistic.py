@@ -14,6 +14,7 @@ from jaxlin import Hyperplane, Status, datasets, features, labels, linear, logis
 from tests import oracle
 
 SOLVERS = [solvers.newton, solvers.lbfgs]
+THOROUGH = [solvers.newton, pytest.param(solvers.lbfgs, marks=pytest.mark.thorough)]
 # x = 2, 4, 5, 5, 5, 7, 7, 10 for class 1; eighteen 0s, eight 1s and one 2 for class 0.
 QUASI_X = np.array([[2, 4, 5, 5, 5, 7, 7, 10] + [0] * 18 + [1] * 8 + [2]], float).T
 QUASI_Y = np.array([1] * 8 + [0] * 27)
@@ -115,7 +116,7 @@ def condition(hess):
     return np.linalg.cond(h * scale[:, None] * scale[None, :])
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", THOROUGH)
 def test_a_problem_on_which_undamped_newton_diverges(solver):
     x = np.array([[1, -5], [-2, 2], [-10, 20], [20, -5]], float)
     params, info = fit(x, [0, 1, 0, 1], sample_weight=[20, 1, 1, 1], bias=False, solver=solver)
@@ -125,7 +126,7 @@ def test_a_problem_on_which_undamped_newton_diverges(solver):
 
 
 @pytest.mark.parametrize("l2", [0.1, [0.3, 0.0, 0.01]])
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", THOROUGH)
 def test_penalty_weights_and_units_against_the_oracle(l2, solver):
     x, y = overlapping(seed=2)
     x = x * np.array([1e-8, 1.0, 1e8]) + np.array([0.0, 5.0, 1e8])
@@ -218,9 +219,19 @@ def setosa_versicolor():
     return x[27:73], y[27:73]
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("data", [breast_cancer, setosa_versicolor])
+@pytest.mark.parametrize(
+    "data, dtype, solver",
+    [
+        (breast_cancer, np.float64, solvers.newton),
+        (breast_cancer, np.float32, solvers.newton),
+        (setosa_versicolor, np.float64, solvers.lbfgs),
+        pytest.param(setosa_versicolor, np.float64, solvers.newton, marks=pytest.mark.thorough),
+        pytest.param(setosa_versicolor, np.float32, solvers.newton, marks=pytest.mark.thorough),
+        pytest.param(setosa_versicolor, np.float32, solvers.lbfgs, marks=pytest.mark.thorough),
+        pytest.param(breast_cancer, np.float64, solvers.lbfgs, marks=pytest.mark.thorough),
+        pytest.param(breast_cancer, np.float32, solvers.lbfgs, marks=pytest.mark.thorough),
+    ],
+)
 def test_separable_data_are_separated(data, dtype, solver):
     x, y = data()
     x = x.astype(dtype)
@@ -331,7 +342,9 @@ def fit_from(x, y, weight, init):
     return logistic.fit(x, y, sample_weight=weight, init=init)
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    "dtype", [np.float64, pytest.param(np.float32, marks=pytest.mark.thorough)]
+)
 def test_random_problems_from_any_start(dtype):
     x, y, weight, init = random_problems(3000, dtype)
     params, info = fit_from(*map(jnp.asarray, (x, y, weight)), init)
@@ -482,7 +495,7 @@ def test_labels_encode_mends_signed_labels():
 # --- derivatives ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", THOROUGH)
 def test_derivatives_of_a_fit(solver):
     rng = np.random.default_rng(0)
     x, y = overlapping(n=24, seed=3)

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import jaxlin
 from jaxlin import _evaluate
 
@@ -13,6 +15,7 @@ README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8"
 EXAMPLE = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
 
 
+@pytest.mark.thorough
 def test_examples_run_and_print_what_they_say():
     examples = EXAMPLE.findall(README)
     assert len(examples) >= 5

@@ -16,7 +16,8 @@ from jaxlin.types import Linear, Status
 from tests.public import assert_close, stack
 
 N, D, K = 40, 3, 3
-SOLVERS = pytest.mark.parametrize("solver", [solvers.newton, solvers.lbfgs])
+THOROUGH = pytest.param(solvers.lbfgs, marks=pytest.mark.thorough)
+SOLVERS = pytest.mark.parametrize("solver", [solvers.newton, THOROUGH])
 
 
 def drawn(seed=0, n=N, noise=2.0):

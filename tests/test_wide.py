@@ -139,7 +139,7 @@ def test_few_steps_and_half_precision():
     assert_close(jax.tree.map(lambda a: a.astype(float), found), wide, 1e-4)
 
 
-@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("many", [pytest.param(False, marks=pytest.mark.thorough), True])
 def test_derivatives(many):
     x, y, weight = drawn()
     weight[4] = 0

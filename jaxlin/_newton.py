@@ -148,7 +148,7 @@ def _prove(spec: Spec, problem: Problem, run: Run, tol: jax.Array) -> Outcome:
     unsettled = ~sound & ~separated & (point.residual <= tol)
     proof = _proof.Proof(
         whole=run.whole,
-        decrement=jnp.sqrt(jnp.maximum(-jnp.sum(point.grad * run.step), 0)),
+        decrement=decrement_of(run),
         sound=sound,
         excess=jnp.zeros_like(point.theta),
         noise=jnp.zeros_like(point.noise),
@@ -157,8 +157,8 @@ def _prove(spec: Spec, problem: Problem, run: Run, tol: jax.Array) -> Outcome:
     if spec.complete:
         on_range = functools.partial(_proof.on_range, least=least)
         proof = _linalg.when(unsettled, on_range, proof, (problem, point, run.hess))
-    leverage = _proof.leverage(spec, problem, _linalg.after(proof.excess, proof.whole))
-    certified = (proof.decrement * leverage <= CERTIFICATE) & proof.sound
+    proof = proof._replace(whole=_linalg.after(proof.excess, proof.whole))
+    certified = is_certified(spec, problem, proof.whole, proof.decrement) & proof.sound
     point = point._replace(theta=point.theta - proof.excess, noise=point.noise + proof.noise)
     deficient = proof.deficient | jnp.any(problem.idle)
     return Outcome(
@@ -171,6 +171,18 @@ def _prove(spec: Spec, problem: Problem, run: Run, tol: jax.Array) -> Outcome:
         quasi=run.quasi,
         unsettled=jnp.bool_(False) if spec.complete else unsettled | run.quasi,
     )
+
+
+def decrement_of(run: Run) -> jax.Array:
+    """sqrt(g' H^-1 g) where a run ended."""
+    return jnp.sqrt(jnp.maximum(-jnp.sum(run.point.grad * run.step), 0))
+
+
+def is_certified(
+    spec: Spec, problem: Problem, whole: _linalg.Factor, decrement: jax.Array
+) -> jax.Array:
+    """Whether a finite optimum is proved to be near, see `_proof`."""
+    return decrement * _proof.leverage(spec, problem, whole) <= CERTIFICATE
 
 
 def _where(condition: jax.Array, this: Any, that: Any) -> Any:

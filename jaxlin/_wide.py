@@ -39,8 +39,7 @@ def solve(
       cap: on the steps.
 
     Returns:
-      What the run came to. The optimum is finite if two classes hold the bias, which is the
-      caller's to know.
+      What the run came to.
     """
     d = problem.centre.size
     eps = jnp.finfo(problem.spread.dtype).eps
@@ -105,7 +104,8 @@ def solve(
         point=point,
         steps=run.steps,
         trials=run.trials - 1,
-        certified=jnp.bool_(True),
+        # The optimum is finite, but not near if the penalties are next to nothing.
+        certified=_newton.is_certified(spec, reduced, run.whole, _newton.decrement_of(run)),
         deficient=never,
         separated=never,
         quasi=never,

@@ -52,6 +52,15 @@ def test_converged_is_the_optimum(l2, dtype):
     assert np.abs(np.sum(many.weights, axis=0)).max() <= 8 * np.finfo(dtype).eps
 
 
+def test_next_to_no_penalty_is_never_converged():
+    """What the penalty holds is too far away to be reached, though every gradient is small."""
+    x, y, weight = drawn()
+    x[1] += 0.1 * x[2]
+    for l2 in (1e-50, 1e-150, 1e-300):
+        _, info = logistic.fit(x, y, l2=l2, sample_weight=weight)
+        assert info.status in (Status.STALLED, Status.MAX_STEPS)
+
+
 def test_another_solver_finds_the_same():
     x, y, weight = drawn()
     rng = np.random.default_rng(1)

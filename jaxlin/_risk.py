@@ -187,7 +187,8 @@ def fit(
         return fit(spec, own, usable & mine, l2, *arguments)
 
     wide = part(_fit_rows, penalised, jnp.where(penalised, l2, 1))
-    tall = part(_fit_features, ~penalised, l2)
+    # One after the other, see `_linalg.after`.
+    tall = part(_fit_features, ~penalised, _linalg.after(wide[1].residual, l2))
     return jax.tree.map(lambda a, b: jnp.where(penalised, a, b), wide, tall)
 
 

@@ -99,19 +99,18 @@ def solve(
         refined,
         (point, jnp.bool_(True), REFINEMENTS),
     )
-    never = jnp.bool_(False)
-    outcome = Outcome(
+    never, whole = jnp.bool_(False), _linalg.after(point.residual, run.whole)
+    return Outcome(
         point=point,
         steps=run.steps,
         trials=run.trials - 1,
         # The optimum is finite, but not near if the penalties are next to nothing.
-        certified=_newton.is_certified(spec, reduced, run.whole, _newton.decrement_of(run)),
+        certified=_newton.is_certified(spec, reduced, whole, _newton.decrement_of(run)),
         deficient=never,
         separated=never,
         quasi=never,
         unsettled=never,
     )
-    return outcome
 
 
 def _along_the_first_step(spec: Spec, problem: Problem) -> jax.Array:

@@ -5,6 +5,7 @@ The solver runs on stopped gradients and its answer is handed to `root`, which r
 unchanged and attaches that derivative.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -14,45 +15,51 @@ import jax.numpy as jnp
 from jaxlin import _linalg
 
 
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
 def root(
-    gradient: Callable[[jax.Array], jax.Array],
+    gradient: Callable[[Any, jax.Array], jax.Array],
+    symmetric: bool,
+    data: Any,
     point: jax.Array,
     proper: jax.Array,
-    symmetric: bool = True,
 ) -> jax.Array:
-    """`point (p,)`, differentiable with respect to whatever `gradient` closes over.
+    """`point (p,)`, differentiable in `data`; nothing is traced for that unless it is asked for.
 
     Args:
-      gradient: `(p,) -> (p,)`, zero at the minimum.
+      gradient: `(data, (p,)) -> (p,)`, zero at the minimum; it closes over no array.
+      symmetric: whether its Jacobian is, and may be singular: then the solution of least norm is
+        taken. If not, it must be regular.
+      data: a pytree, all that the minimum depends on.
       point: the minimum, as a solver verified it.
       proper: `()` bool, whether it is one. If not, derivatives are NaN where they are used, and 0
         where they were masked before use.
-      symmetric: whether the Jacobian is, and may be singular: then the solution of least norm is
-        taken. If not, it must be regular.
     """
+    return point
 
-    def tangent_solve(linear, b):
-        jacobian = jax.jacfwd(linear)(jnp.zeros_like(b))
-        if symmetric:
-            jacobian = (jacobian + jacobian.T) / 2
 
-        def solve_of(a):
-            def solve(_, b):
-                found = _linalg.least_solve(a, b) if symmetric else jnp.linalg.solve(a, b)
-                return jnp.where(proper, found, jnp.where(jnp.any(b != 0), jnp.nan, 0.0))
+@root.defjvp
+def _(gradient, symmetric, primals, tangents):
+    data, point, proper = primals
+    # Through itself, for derivatives of derivatives.
+    found = root(gradient, symmetric, data, point, proper)
+    _, moved = jax.jvp(lambda data: gradient(data, found), (data,), (tangents[0],))
+    jacobian = jax.jacfwd(functools.partial(gradient, data))(found)
+    if symmetric:
+        jacobian = (jacobian + jacobian.T) / 2
 
-            return solve
+    def solve_of(a):
+        def solve(_, b):
+            solution = _linalg.least_solve(a, b) if symmetric else jnp.linalg.solve(a, b)
+            return jnp.where(proper, solution, jnp.where(jnp.any(b != 0), jnp.nan, 0.0))
 
-        return jax.lax.custom_linear_solve(
-            lambda v: _linalg.dot(jacobian, v),
-            b,
-            solve_of(jacobian),
-            transpose_solve=solve_of(jacobian.T),
-            symmetric=symmetric,
-        )
+        return solve
 
-    return jax.lax.custom_root(
-        gradient, jax.lax.stop_gradient(point), lambda _, found: found, tangent_solve
+    return found, -jax.lax.custom_linear_solve(
+        lambda v: _linalg.dot(jacobian, v),
+        moved,
+        solve_of(jacobian),
+        transpose_solve=solve_of(jacobian.T),
+        symmetric=symmetric,
     )
 
 

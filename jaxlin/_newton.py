@@ -94,7 +94,7 @@ def descend(spec, problem, start, origin, tol, cap, before, far=FAR) -> Run:
         small = point.residual <= tol
         following, whole = _iterate.newton_step(hess, point.grad.reshape(-1), verdict.damping)
         quasi = _linalg.after(following, small & ~held & (reach > 0) & (drop >= -tail * reach))
-        if spec.complete:
+        if spec.complete and not spec.penalised:
             recedes = functools.partial(_proof.recedes, spec)
             quasi = _linalg.when(quasi, recedes, never, (problem, point, step, tail))
         passed = small & held
@@ -155,8 +155,9 @@ def _prove(spec: Spec, problem: Problem, run: Run, tol: jax.Array) -> Outcome:
         deficient=jnp.bool_(False),
     )
     if spec.complete:
-        on_range = functools.partial(_proof.on_range, least=least)
-        proof = _linalg.when(unsettled, on_range, proof, (problem, point, run.hess))
+        prove = _proof.undamped if spec.penalised else _proof.on_range
+        prove = functools.partial(prove, least=least)
+        proof = _linalg.when(unsettled, prove, proof, (problem, point, run.hess))
     proof = proof._replace(whole=_linalg.after(proof.excess, proof.whole))
     certified = is_certified(spec, problem, proof.whole, proof.decrement) & proof.sound
     point = point._replace(theta=point.theta - proof.excess, noise=point.noise + proof.noise)

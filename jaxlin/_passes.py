@@ -248,8 +248,9 @@ def residual(problem: Problem, grad: jax.Array) -> jax.Array:
     return jnp.max(jnp.abs(_frame.of_basis(problem, centred) * problem.unit[None, :]), initial=0)
 
 
-def gradient(spec: Spec, problem: Problem, theta: jax.Array) -> jax.Array:
-    """dJ/dtheta, differentiable in everything; coordinates out of play give themselves back."""
+def flat_gradient(spec: Spec, problem: Problem, flat: jax.Array) -> jax.Array:
+    """dJ/dtheta `(m p,)`, differentiable in everything; coordinates out of play give themselves back."""
+    theta = flat.reshape(-1, problem.spread.size)
 
     def sums(block):
         # Masked by what a row holds, not by its weight, whose derivative is wanted at 0 too.
@@ -263,7 +264,8 @@ def gradient(spec: Spec, problem: Problem, theta: jax.Array) -> jax.Array:
         return dot(_frame.in_basis(problem, pull).T, z), ()
 
     columns, _ = _rows.fold(sums, problem.rows)
-    return jnp.where(_frame.inert(problem), theta, _gradient_of(problem, theta, columns))
+    grad = _gradient_of(problem, theta, columns)
+    return jnp.where(_frame.inert(problem), theta, grad).reshape(-1)
 
 
 @functools.cache

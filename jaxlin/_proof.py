@@ -41,6 +41,19 @@ class Proof(NamedTuple):
     deficient: jax.Array
 
 
+def undamped(problem: Problem, point: Point, hess: jax.Array, *, least) -> Proof:
+    """The proof by the Hessian's own factor, where a penalty leaves no direction unseen."""
+    whole = _linalg.factor(hess)
+    return Proof(
+        whole=whole,
+        decrement=jnp.linalg.norm(_linalg.half_solve(whole, point.grad.reshape(-1))),
+        sound=whole.pivot >= least,
+        excess=jnp.zeros_like(point.theta),
+        noise=jnp.zeros_like(point.noise),
+        deficient=jnp.bool_(False),
+    )
+
+
 def on_range(problem: Problem, point: Point, hess: jax.Array, *, least) -> Proof:
     """The proof where the Hessian is nearly singular: curvature is lent to what no row sees."""
     (m, _), d = point.theta.shape, problem.centre.size

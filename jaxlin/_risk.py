@@ -9,6 +9,7 @@ and where the scores of k classes are those that sum to zero. Newton's loop carr
 less than the rounding bound of that sum at the returned params. Shapes as in `_passes`.
 """
 
+import functools
 import math
 from typing import Any
 
@@ -62,11 +63,11 @@ def check_init(init: Any, kind: Any, shape: tuple[int, ...], d: int, dtype: Any)
     )
 
 
-def penalised(l2: Any) -> bool | None:
+def penalised(l2: Any, dtype: Any) -> bool | None:
     """Whether every l2 is positive; None where that is not known when the program is traced."""
     if isinstance(l2, jax.core.Tracer) or not getattr(l2, "is_fully_addressable", True):
         return None
-    return bool(np.all(np.asarray(l2) > 0))
+    return bool(np.all(np.asarray(l2).astype(dtype) > 0))
 
 
 def named(init: Any) -> dict[str, Any]:
@@ -131,12 +132,16 @@ def run(program: Any, spec: Spec, k: int, data: _checks.Table, l2: jax.Array, *r
     proofs for singular Hessians and for optima at infinity. Without them that takes half as long;
     so an eager call tries it first. Traced, the program must be complete.
     """
-    if not _is_wide(spec, data.x.shape, k - 1) and data.x.size <= NEWTON_ENTRIES:
-        spec = spec._replace(penalised=None)  # of no matter, and one program for all
+    wide = _is_wide(spec, data.x.shape, k - 1)
+    if not wide:
+        spec = spec._replace(penalised=spec.penalised or None)  # the same program
     if not _checks.concrete((data, l2, rest)):
         return program(spec, k, data, l2, *rest)[0]
-    if _is_newton(spec, data.x.shape, k - 1) or np.all(np.asarray(l2) > 0):
-        found, unsettled = program(spec._replace(complete=False), k, data, l2, *rest)
+    if spec.penalised or _is_newton(spec, data.x.shape, k - 1):
+        lean = spec._replace(complete=False)
+        if not wide and data.x.size <= NEWTON_ENTRIES:
+            lean = lean._replace(penalised=None)  # the same program
+        found, unsettled = program(lean, k, data, l2, *rest)
         if not unsettled:
             return found
     return program(spec, k, data, l2, *rest)[0]
@@ -230,11 +235,9 @@ def _fit_features(spec, rows, usable, l2, init, tol, max_steps, basis):
     if spec.complete:  # without, the call is eager: not differentiated
         live = _live(problem, rows, l2)
         proper = usable & (info.status <= Status.MAX_STEPS)
-
-        def gradient(flat):
-            return _passes.gradient(spec, live, flat.reshape(found.shape)).reshape(-1)
-
-        found = _implicit.root(gradient, found.reshape(-1), proper).reshape(found.shape)
+        gradient = functools.partial(_passes.flat_gradient, spec)
+        flat = _implicit.root(gradient, True, live, found.reshape(-1), proper)
+        found = flat.reshape(found.shape)
     return _frame.leave(problem, found, spec.bias), info, outcome.unsettled & usable
 
 

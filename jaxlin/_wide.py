@@ -139,7 +139,9 @@ def differentiable(spec: Spec, problem: Problem, theta: jax.Array, proper: jax.A
 def _(spec, primals, tangents):
     problem, theta, proper = primals
     moved = functools.partial(_moved, spec, theta=theta, proper=proper)
-    return theta, jax.jvp(moved, (problem,), (tangents[0],))[1]
+    # Through itself, for derivatives of derivatives.
+    found = differentiable(spec, problem, theta, proper)
+    return found, jax.jvp(moved, (problem,), (tangents[0],))[1]
 
 
 def _moved(spec: Spec, problem: Problem, theta: jax.Array, proper: jax.Array) -> jax.Array:
@@ -154,20 +156,24 @@ def _moved(spec: Spec, problem: Problem, theta: jax.Array, proper: jax.Array) ->
     scores = dot(still, theta[:, :d].T) + jnp.sum(bias, axis=0)[None, :]
     # Those of rows without weight can overflow.
     state = jnp.concatenate([jnp.where(jnp.isfinite(scores), scores, 0), bias])
-
-    def equations(flat):
-        u, bias = jnp.split(flat.reshape(state.shape), [n])
-        pull = _pull(spec, problem, u)
-        first = u + dot(kernel, pull)
-        if not spec.bias:
-            return first.reshape(-1)
-        balance = jnp.where(problem.used, jnp.sum(pull, axis=0), bias[0])
-        return jnp.concatenate([first - bias, balance[None, :]]).reshape(-1)
-
-    flat = _implicit.root(equations, state.reshape(-1), proper, symmetric=False)
+    equations, data = functools.partial(_equations, spec), (problem, kernel)
+    flat = _implicit.root(equations, False, data, state.reshape(-1), proper)
     u, bias = jnp.split(flat.reshape(state.shape), [n])
     weights = -inverse[None, :] * dot(_pull(spec, problem, u).T, features)
     return jnp.concatenate([weights, bias.T], axis=1)
+
+
+def _equations(spec: Spec, data: tuple[Problem, jax.Array], flat: jax.Array) -> jax.Array:
+    """What is 0 at the optimum, of u and b: `(n m,)`, and m more with a bias."""
+    problem, kernel = data
+    n = kernel.shape[0]
+    u, bias = jnp.split(flat.reshape(-1, problem.used.size), [n])
+    pull = _pull(spec, problem, u)
+    first = u + dot(kernel, pull)
+    if not spec.bias:
+        return first.reshape(-1)
+    balance = jnp.where(problem.used, jnp.sum(pull, axis=0), bias[0])
+    return jnp.concatenate([first - bias, balance[None, :]]).reshape(-1)
 
 
 def _pull(spec: Spec, problem: Problem, u: jax.Array) -> jax.Array:

@@ -107,7 +107,7 @@ def fit(
         agreement=_agreement,
         solver=_risk.check_solver(solver),
         bias=_checks.static(bias, bool, "bias"),
-        penalised=_risk.penalised(l2),
+        penalised=_risk.penalised(l2, dtype),
     )
     params, info = _risk.run(
         _fit,

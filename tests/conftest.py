@@ -34,6 +34,8 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(config, items):
+    # The longest first, so that at the end neither process waits for the other.
+    items.sort(key=lambda item: item.path.name != "test_wide.py")
     if not config.getoption("--thorough"):
         for item in items:
             if item.get_closest_marker("thorough"):

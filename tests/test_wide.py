@@ -10,7 +10,7 @@ import pytest
 
 from jaxlin import logistic, losses, softmax, solvers
 from jaxlin.types import Status
-from tests.public import assert_close, assert_identical, stack
+from tests.public import assert_close, assert_identical, lane, stack
 
 N, D, K = 10, 300, 3
 
@@ -61,6 +61,7 @@ def test_next_to_no_penalty_is_never_converged():
         assert info.status in (Status.STALLED, Status.MAX_STEPS)
 
 
+@pytest.mark.thorough
 def test_another_solver_finds_the_same():
     x, y, weight = drawn()
     rng = np.random.default_rng(1)
@@ -86,19 +87,6 @@ def test_a_start_at_the_optimum_is_the_end():
     assert_close(again, params, 1e-9)
 
 
-def test_lanes_of_any_penalty():
-    """The penalty is known only when the program runs: a lane of 0 goes another way."""
-    x, y, weight = drawn()
-    l2 = np.array([1e-3, 0.0, 1.0, 1e-3])
-    together = jax.jit(jax.vmap(lambda l2: logistic.fit(x, y, l2=l2, sample_weight=weight)))(l2)
-    for i, each in enumerate(l2):
-        params, info = logistic.fit(x, y, l2=each, sample_weight=weight)
-        assert together[1].status[i] == info.status
-        if each:
-            assert_close(jax.tree.map(lambda a: a[i], together[0]), params, 1e-9)  # noqa: B023
-    assert [int(s) for s in together[1].status] == [0, Status.QUASI_SEPARABLE, 0, 0]
-
-
 def test_what_has_no_weight_is_not_felt():
     x, y, weight = drawn()
     weight[[3, 6]] = 0
@@ -119,6 +107,7 @@ def test_what_has_no_weight_is_not_felt():
 
 
 def test_every_trouble_as_a_lane():
+    """The penalty is known only when the program runs: a lane of 0 goes another way."""
     x, y, weight = drawn()
     one, nan = np.ones(N), x.copy()
     nan[3, 1] = np.nan
@@ -129,11 +118,17 @@ def test_every_trouble_as_a_lane():
         (Status.CLASS_TOO_SMALL, (x, y, 1.0 * y, 0.1)),
         (Status.CONVERGED, (nan, y, 1.0 * (np.arange(N) != 3), 0.1)),
         (Status.CONVERGED, (1e6 * x + 1e9, y, one, 0.1)),
+        (Status.CONVERGED, (x, y, weight, 1e-3)),
+        (Status.QUASI_SEPARABLE, (x, y, weight, 0.0)),
     ]
     fit = jax.jit(jax.vmap(lambda x, y, w, l2: logistic.fit(x, y, sample_weight=w, l2=l2)))
-    mixed = fit(*stack([good, *(lane for _, lane in troubles)]))
-    clean = fit(*stack([good] * 6))
-    assert_identical(*(jax.tree.map(lambda a: a[0], batch) for batch in (mixed, clean)))
+    mixed = fit(*stack([good, *(arguments for _, arguments in troubles)]))
+    clean = fit(*stack([good] * (1 + len(troubles))))
+    assert_identical(*(lane(batch, 0) for batch in (mixed, clean)))
+    for i, l2 in ((0, 0.1), (6, 1e-3)):
+        singly, _ = logistic.fit(x, y, l2=l2, sample_weight=weight)
+        assert_close(lane(mixed[0], i), singly, 1e-9)
+    assert logistic.fit(x, y, sample_weight=weight)[1].status == Status.QUASI_SEPARABLE
     assert [int(s) for s in mixed[1].status] == [0, *(int(status) for status, _ in troubles)]
 
 
@@ -184,3 +179,10 @@ def test_derivatives(many):
     if not many:
         forward = jax.jacfwd(functools.partial(outcome, *at[:3]))(at[3], at[4])
         np.testing.assert_allclose(forward, grads[3], rtol=1e-9, atol=1e-12)
+
+        def of_penalty(factor):
+            return outcome(*at[:3], factor * at[3], at[4])
+
+        second = jax.hessian(of_penalty)(1.0)
+        ahead, middle, back = (of_penalty(1 + move) for move in (1e-3, 0.0, -1e-3))
+        np.testing.assert_allclose(second, (ahead - 2 * middle + back) / 1e-6, rtol=1e-5)

@@ -249,7 +249,7 @@ def residual(problem: Problem, grad: jax.Array) -> jax.Array:
 
 
 def flat_gradient(spec: Spec, problem: Problem, flat: jax.Array) -> jax.Array:
-    """dJ/dtheta `(m p,)`, differentiable in everything; coordinates out of play give themselves back."""
+    """dJ/dtheta, differentiable in everything; coordinates out of play give themselves back."""
     theta = flat.reshape(-1, problem.spread.size)
 
     def sums(block):

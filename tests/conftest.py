@@ -11,15 +11,18 @@ Tracing keeps one core busy, so the whole suite runs in two processes where pyte
 installed; `pytest -n 0`, or naming the tests to run, keeps to one.
 """
 
+import gc
 import os
 from importlib.metadata import version
 
-FAST = ["--xla_backend_optimization_level=0"]
+FAST = ["--xla_backend_optimization_level=0", "--xla_cpu_parallel_codegen_split_count=1"]
 if version("jaxlib").startswith("0.10."):
     FAST.append("--xla_cpu_use_fusion_emitters=false")  # a flag that later versions refuse
 os.environ.setdefault("XLA_FLAGS", " ".join(FAST))
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # two processes, one GPU
+
+FIRST = ("wide", "api", "compile_once", "transforms")
 
 import jax  # noqa: E402
 import pytest  # noqa: E402
@@ -34,12 +37,20 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(config, items):
-    # The longest first, so that at the end neither process waits for the other.
-    items.sort(key=lambda item: item.path.name != "test_wide.py")
+    # The longest first, so that at the end neither process waits for the other; then together what
+    # uses the same programs.
+    order = {f"test_{name}.py": i for i, name in enumerate(FIRST)}
+    items.sort(key=lambda item: order.get(item.path.name, len(order)))
     if not config.getoption("--thorough"):
         for item in items:
             if item.get_closest_marker("thorough"):
                 item.add_marker(pytest.mark.skip(reason="needs --thorough"))
+
+
+def pytest_collection_finish(session):
+    """Tracing makes much garbage of few cycles: search for them less often, and not in modules."""
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 100)
 
 
 @pytest.hookimpl(tryfirst=True)

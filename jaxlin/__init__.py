@@ -25,6 +25,7 @@ from jaxlin import (
     resample,
     softmax,
     solvers,
+    svm,
     types,
     updates,
 )
@@ -80,6 +81,7 @@ __all__ = [
     "scores",
     "softmax",
     "solvers",
+    "svm",
     "types",
     "updates",
 ]

@@ -266,6 +266,7 @@ def raise_if_invalid(
     *,
     num_classes: int | None = 2,
     nonnegative: dict[str, Any] | None = None,
+    positive: dict[str, tuple[Any, str]] | None = None,
     finite: dict[str, Any] | None = None,
     fractions: dict[str, Any] | None = None,
 ) -> None:
@@ -276,6 +277,7 @@ def raise_if_invalid(
       data: what it was given.
       num_classes: the classes that integer labels may name; None for regression targets.
       nonnegative: named values that must be finite and not negative, or None.
+      positive: named values that must be finite and positive, each with what to do about a 0.
       finite: named values that must be finite; those of `(n,)` where there is weight.
       fractions: named values that must lie in [0, 1].
     """
@@ -283,6 +285,11 @@ def raise_if_invalid(
         return
     problems = _row_problems(data, num_classes)
     problems += _value_problems(data, nonnegative or {}, finite or {}, fractions or {})
+    for name, (value, advice) in (positive or {}).items():
+        given = _as_seen(value, data)
+        bad = ~(given > 0) | np.isinf(given)
+        found = _offences(name, given, bad, "not positive and finite")
+        problems += [f"{found} ({advice})" if np.any(given == 0) else found] * bool(found)
     raise ValueError("; ".join(problems) or "the data are not valid")
 
 

@@ -28,6 +28,7 @@ from jaxlin import (
     resample,
     softmax,
     solvers,
+    svm,
 )
 from jaxlin._table import Data
 
@@ -78,6 +79,7 @@ METHODS = (
     Method("QDA", qda.fit, log_odds=True, multiclass=True),
     Method("logistic, Newton", logistic.fit, _ridge(solvers.newton), log_odds=True),
     Method("logistic, L-BFGS", logistic.fit, _ridge(solvers.lbfgs), log_odds=True),
+    Method("SVM", svm.fit, lambda n: {"l2": L2}),
     Method("softmax", softmax.fit, lambda n: {"l2": L2}, log_odds=True, multiclass=True),
 )
 

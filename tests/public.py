@@ -39,6 +39,7 @@ from jaxlin import (
     resample,
     softmax,
     solvers,
+    svm,
     updates,
 )
 from jaxlin.types import Gaussian, Hyperplane, Info, Linear, Quadratic, Status, TiedGaussian
@@ -216,6 +217,9 @@ def _solve(solver: Callable) -> Callable:
 START = (normal(D), normal(D))
 
 CASES: dict[str, list[Case]] = {
+    # Of labels without a pattern the weights are 0, and the duals not unique.
+    "svm.fit_dual": [Case(functools.partial(svm.fit_dual, l2=0.1, tol=1e-14), overlapping)],
+    "svm.farkas": [case(svm.farkas, normal(N, D), classes(2, N))],
     "datasets.separable": [case(lambda key: datasets.separable(key, N, D), a_key)],
     "datasets.gaussians": [case(lambda key: datasets.gaussians(key, N, D), a_key)],
     "datasets.ball": [case(lambda key: datasets.ball(key, N, D), a_key)],
@@ -459,7 +463,8 @@ def is_fit(name: str) -> bool:
     """Whether the function of this name is `fit(x, y, *, ...) -> (params, info)`."""
     verb = name.split(".")[1]
     parameters = list(inspect.signature(FUNCTIONS[name]).parameters)
-    return (verb == "fit" or verb.startswith("fit_")) and parameters[:2] == ["x", "y"]
+    fits = (verb == "fit" or verb.startswith("fit_")) and parameters[:2] == ["x", "y"]
+    return fits and verb != "fit_dual"  # which returns no params
 
 
 def cases_of(name: str) -> list[Case]:
@@ -516,6 +521,8 @@ def _fits() -> dict[str, Fit]:
         many = "num_classes" in known
         # Given from the start, so that a sweep over it needs no other program.
         options = {"max_steps": 1000} if "max_steps" in known else {}
+        if "l2" in known and known["l2"].default is inspect.Parameter.empty:
+            options["l2"] = 0.1
         fits[name] = Fit(
             call=functools.partial(f, **options, **({"num_classes": K} if many else {})),
             num_classes=K if many else 2,
@@ -526,6 +533,8 @@ def _fits() -> dict[str, Fit]:
     fits["logistic.fit lbfgs"] = Fit(
         functools.partial(logistic.fit, solver=solvers.lbfgs, max_steps=1000), 2, True, False
     )
+    squared = functools.partial(svm.fit, loss=losses.squared_hinge, l2=0.1, max_steps=1000)
+    fits["svm.fit squared"] = Fit(squared, 2, True, False)
     fits["one_vs_rest(perceptron.fit)"] = Fit(
         functools.partial(multiclass.one_vs_rest(perceptron.fit), num_classes=K), K, False, True
     )

@@ -38,6 +38,7 @@ BELOW = [
     "_proof",
     "_newton",
     "_wide",
+    "_interior",
     "_risk",
 ]
 METHODS = ["perceptron", "least_squares", "fisher", "lda", "qda", "logistic", "softmax", "svm"]

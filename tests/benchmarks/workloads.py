@@ -17,6 +17,7 @@ from sklearn.discriminant_analysis import (
     QuadraticDiscriminantAnalysis,
 )
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.svm import SVC, LinearSVC
 
 import jaxlin
 
@@ -358,6 +359,90 @@ def breast_cancer(dtype) -> Workload:
     return _classifier(np.asarray(x, dtype), np.asarray(y), 2)
 
 
+# --- support vector machines ---------------------------------------------------------------------
+
+HINGE, SQUARED = jaxlin.losses.hinge, jaxlin.losses.squared_hinge
+# LIBSVM takes minutes for more rows.
+LIBSVM_LIMIT = 2_000
+
+
+def _svm_peers(loss, n, d) -> dict[str, Any]:
+    """scikit-learn's at their own tolerances, all with C = 1; LinearSVC penalises its bias too."""
+    dual = loss is HINGE or n < d
+    found = {"LinearSVC": LinearSVC(loss=loss.__name__, dual=dual)}
+    if loss is HINGE and n <= LIBSVM_LIMIT:
+        found["SVC"] = SVC(kernel="linear")
+    return found
+
+
+def _svm(x, y, loss=HINGE) -> Workload:
+    n, d = x.shape
+    device, labels = jnp.asarray(x), jnp.asarray(y)
+    wide = jnp.asarray(x, float)
+
+    def plane(found):
+        if hasattr(found, "coef_"):
+            weights, bias = found.coef_[0], found.intercept_[0]
+        else:
+            weights, bias = found[0]
+        return np.append(np.asarray(weights, float), float(bias))
+
+    def objective(c):
+        params = jaxlin.Hyperplane(weights=jnp.asarray(c[:-1]), bias=jnp.asarray(c[-1]))
+        return float(jaxlin.losses.objective(loss, params, wide, labels, l2=1 / n))
+
+    return Workload(
+        ours=lambda: jaxlin.svm.fit(device, labels, l2=1 / n, loss=loss),
+        peers={
+            f"scikit-learn {name}": (partial(peer.fit, x, y),)
+            for name, peer in _svm_peers(loss, n, d).items()
+        },
+        unfold=plane,
+        reference=plane(jaxlin.svm.fit(wide, labels, l2=1 / n, loss=loss, tol=1e-12)),
+        objective=objective,
+    )
+
+
+def svm(dtype, n, d, loss=HINGE) -> Workload:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(n, d))
+    y = (x @ rng.normal(size=d) / math.sqrt(d) + rng.normal(size=n) > 0).astype(int)
+    return _svm(x.astype(dtype), y, loss)
+
+
+def svm_breast_cancer(dtype, loss=HINGE) -> Workload:
+    x, y, _, _ = jaxlin.datasets.breast_cancer()
+    x = np.asarray(x)
+    return _svm(((x - x.mean(0)) / x.std(0)).astype(dtype), np.asarray(y), loss)
+
+
+def svm_batch(dtype, loss=HINGE, lanes=1_000, n=100, d=10) -> Workload:
+    """Many small fits in one call; the peers are loops over them."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(lanes, n, d)).astype(dtype)
+    y = (x[:, :, 0] + rng.normal(size=(lanes, n)) > 0).astype(int)
+    device, labels = jnp.asarray(x), jnp.asarray(y)
+    fit = jax.jit(jax.vmap(partial(jaxlin.svm.fit, l2=1 / n, loss=loss)))
+    last = _svm(x[-1], y[-1], loss)
+
+    def loop(peer):
+        return [peer.fit(x[i], y[i]) for i in range(lanes)][-1]
+
+    def unfold(found):
+        if hasattr(found, "coef_"):
+            return last.unfold(found)
+        return last.unfold(jax.tree.map(lambda a: a[-1], found))
+
+    return last._replace(
+        ours=lambda: fit(device, labels),
+        peers={
+            f"scikit-learn {name}, loop": (partial(loop, peer),)
+            for name, peer in _svm_peers(loss, n, d).items()
+        },
+        unfold=unfold,
+    )
+
+
 ALL: dict[str, Callable[[Any], Workload]] = {
     "lda-100000x50-k5": lda,
     "qda-100000x50-k5": qda,
@@ -374,4 +459,13 @@ ALL: dict[str, Callable[[Any], Workload]] = {
     "softmax-1000-fits-of-25x512-k5": softmax_batch,
     "softmax-digits": digits,
     "logistic-breast-cancer-raw": breast_cancer,
+    "svm-breast-cancer": svm_breast_cancer,
+    "svm-1000x20": partial(svm, n=1_000, d=20),
+    "svm-20000x50": partial(svm, n=20_000, d=50),
+    "svm-100000x50": partial(svm, n=100_000, d=50),
+    "svm-1000-fits-of-100x10": svm_batch,
+    "svm-squared-breast-cancer": partial(svm_breast_cancer, loss=SQUARED),
+    "svm-squared-1000x20": partial(svm, n=1_000, d=20, loss=SQUARED),
+    "svm-squared-100000x50": partial(svm, n=100_000, d=50, loss=SQUARED),
+    "svm-squared-1000-fits-of-100x10": partial(svm_batch, loss=SQUARED),
 }

@@ -1,0 +1,318 @@
+"""Support vector machines: the plane of largest margin, soft or hard, with a gap that proves it.
+
+The soft margin minimises sum_i c_i loss(t_i s_i) + l2/2 ||w||^2 over planes s = w . x + b, where
+t = 2 y - 1, the weights c sum to one, and the loss is the hinge max(0, 1 - t s) or its square
+(Cortes and Vapnik, 1995). In the words of LIBSVM C = 1 / (l2 n), or `losses.C_from_l2`; as there
+the bias is not penalised, while LIBLINEAR, and scikit-learn's LinearSVC with it, penalises its own.
+The hard margin minimises ||w||^2 / 2 subject to t s >= 1 for every row: of all planes that separate
+the classes the one farthest from both, the Perceptron of optimal stability.
+
+`residual` is the relative duality gap: how far the objective of the returned params can be above
+the optimum, relative to itself, as a feasible point of the dual problem proves. CONVERGED means
+that it is at most `tol`. Where no plane separates the classes the hard margin says NOT_SEPARABLE,
+and `farkas` returns the proof.
+
+Choose the hinge for few support vectors and robustness to mistaken labels, its square for speed.
+Neither gives probabilities: see `logistic`. It fails to converge (STALLED) where l2 is so small
+beside the squared size of a row that rounding decides: in float32 below about 1e-6 of it.
+
+The method is an interior point method, see `_interior`: a dozen steps of O(n d^2) each, whatever
+l2; with fewer rows than features of O(n^3) after one QR decomposition.
+
+Shapes: `n` examples, `d` features.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jaxlin import _checks, _frame, _interior, _rows, linear, losses
+from jaxlin._interior import Kind
+from jaxlin._linalg import dot
+from jaxlin.types import Hyperplane, Info, Status
+
+SOFT_STEPS, HARD_STEPS = 60, 100
+_KINDS = {losses.hinge: Kind.HINGE, losses.squared_hinge: Kind.SQUARED}
+
+
+def fit(
+    x: Any,
+    y: Any,
+    *,
+    l2: Any,
+    loss: Callable = losses.hinge,
+    sample_weight: Any = None,
+    feature_mask: Any = None,
+    bias: bool = True,
+    tol: Any = None,
+    max_steps: Any = None,
+) -> tuple[Hyperplane, Info]:
+    """The soft margin.
+
+    Args:
+      x: `(n, d)`.
+      y: `(n,)` in {0, 1}.
+      l2: positive, a number or `(d,)`, one per feature.
+      loss: static, `losses.hinge` or `losses.squared_hinge`.
+      sample_weight: `(n,)`, nonnegative; a weight of 2 is the row twice.
+      feature_mask: `(d,)` bool; the coefficient of a masked column is 0.
+      bias: static; False fixes it at 0.
+      tol: bound on the relative duality gap; by default 1e-8, or 1e-5 in float32.
+      max_steps: cap on the steps; by default 60.
+
+    Returns:
+      `(params, info)`, a Hyperplane and an Info: CONVERGED, STALLED, MAX_STEPS, INVALID_DATA, or
+      CLASS_TOO_SMALL with fewer than two classes, where the plane has weights 0.
+
+    Raises:
+      ValueError: shapes that do not fit; eagerly also data that are not valid, and an l2 of 0.
+      TypeError: dtypes or static arguments of the wrong kind.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import svm
+      >>> x = jnp.array([[0.0], [1.0], [3.0], [4.0]])
+      >>> y = jnp.array([0, 0, 1, 1])
+      >>> params, info = svm.fit(x, y, l2=0.01)
+      >>> params.weights.round(3).tolist(), params.bias.round(3).item(), info.status.item()
+      ([1.0], -2.0, 0)
+    """
+    params, _, info = _soft(x, y, l2, loss, sample_weight, feature_mask, bias, tol, max_steps)
+    return params, info
+
+
+def fit_dual(
+    x: Any,
+    y: Any,
+    *,
+    l2: Any,
+    loss: Callable = losses.hinge,
+    sample_weight: Any = None,
+    feature_mask: Any = None,
+    bias: bool = True,
+    tol: Any = None,
+    max_steps: Any = None,
+) -> tuple[jax.Array, Info]:
+    """The dual variables of the soft margin: how hard each row pulls at the plane.
+
+    Args:
+      x, y, loss, sample_weight, feature_mask, bias, tol, max_steps: as in `fit`.
+      l2: positive, a number.
+
+    Returns:
+      `(alphas (n,), info)`: w = sum_i alphas_i t_i x_i within the gap, sum_i alphas_i t_i = 0 (with
+      a bias), and 0 <= alphas_i, for the hinge <= C_i = c_i / l2, as in LIBSVM. The info is that of
+      `fit`.
+
+    Raises:
+      ValueError: as `fit`.
+      TypeError: as `fit`.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import svm
+      >>> x = jnp.array([[0.0], [1.0], [3.0], [4.0]])
+      >>> alphas, _ = svm.fit_dual(x, jnp.array([0, 0, 1, 1]), l2=0.01)
+      >>> alphas.round(3).tolist()
+      [0.0, 0.5, 0.5, 0.0]
+    """
+    if jnp.ndim(l2) != 0:
+        raise ValueError(f"l2: expected a number, got shape {jnp.shape(l2)}")
+    _, duals, info = _soft(x, y, l2, loss, sample_weight, feature_mask, bias, tol, max_steps)
+    return duals, info
+
+
+def fit_hard_margin(
+    x: Any,
+    y: Any,
+    *,
+    sample_weight: Any = None,
+    feature_mask: Any = None,
+    bias: bool = True,
+    tol: Any = None,
+    max_steps: Any = None,
+) -> tuple[Hyperplane, Info]:
+    """The hard margin: the plane farthest from both classes, t s >= 1 in every row.
+
+    Args:
+      x: `(n, d)`.
+      y: `(n,)` in {0, 1}.
+      sample_weight: `(n,)`; only whether a weight is 0 counts.
+      feature_mask: `(d,)` bool; the coefficient of a masked column is 0.
+      bias: static; False fixes it at 0.
+      tol: bound on the relative duality gap; by default 1e-12, or 1e-5 in float32.
+      max_steps: cap on the steps; by default 100.
+
+    Returns:
+      `(params, info)`, a Hyperplane and an Info, whose objective is ||w||^2 / 2; the margin is
+      `linear.margin(params, x, y)`, or 1 / ||w||. NOT_SEPARABLE says that no plane separates the
+      classes by more than rounding (see `farkas`), the params then being the best met; STALLED that
+      neither could be shown.
+
+    Raises:
+      ValueError: shapes that do not fit; eagerly also data that are not valid.
+      TypeError: dtypes or static arguments of the wrong kind.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import svm
+      >>> x = jnp.array([[-2.0, -1.0], [-1.0, -1.0], [-1.0, -2.0], [1.0, 1.0], [1.0, 2.0]])
+      >>> params, info = svm.fit_hard_margin(x, jnp.array([0, 0, 0, 1, 1]))
+      >>> params.weights.round(3).tolist(), abs(params.bias.round(3)).item(), info.status.item()
+      ([0.5, 0.5], 0.0, 0)
+    """
+    params, _, info = _hard(x, y, sample_weight, feature_mask, bias, tol, max_steps)
+    return params, info
+
+
+def farkas(
+    x: Any,
+    y: Any,
+    *,
+    sample_weight: Any = None,
+    feature_mask: Any = None,
+    bias: bool = True,
+    max_steps: Any = None,
+) -> jax.Array:
+    """The weights that prove that no plane separates the classes (Farkas' lemma).
+
+    Args:
+      x, y, sample_weight, feature_mask, bias, max_steps: as in `fit_hard_margin`.
+
+    Returns:
+      lambda `(n,)`, nonnegative and of sum 1, with sum_i lambda_i t_i (x_i, 1) = 0 to rounding: a
+      point that the convex hulls of both classes share. NaN where it was not found, as where the
+      classes are separable.
+
+    Raises:
+      ValueError: as `fit_hard_margin`.
+      TypeError: as `fit_hard_margin`.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import svm
+      >>> x = jnp.array([[0.0], [1.0], [2.0]])
+      >>> svm.farkas(x, jnp.array([0, 1, 0])).round(3).tolist()
+      [0.25, 0.5, 0.25]
+    """
+    return _hard(x, y, sample_weight, feature_mask, bias, None, max_steps)[1]
+
+
+def support(params: Hyperplane, x: Any, y: Any) -> jax.Array:
+    """Which rows are support vectors: on the margin, inside of it, or on the wrong side.
+
+    Args:
+      params: a Hyperplane.
+      x: `(n, d)`.
+      y: `(n,)` in {0, 1}.
+
+    Returns:
+      `(n,)` bool: t s <= 1, within the root of the dtype's rounding of the terms of s.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import svm
+      >>> x, y = jnp.array([[0.0], [1.0], [3.0], [4.0]]), jnp.array([0, 0, 1, 1])
+      >>> params, _ = svm.fit_hard_margin(x, y)
+      >>> svm.support(params, x, y).tolist()
+      [False, True, True, False]
+    """
+    data = _checks.table(x, y)
+    scores = linear.scores(params, data.x)
+    agreed = jnp.where(data.y > 0, scores, -scores)
+    size = dot(jnp.abs(data.x).astype(scores.dtype), jnp.abs(params.weights)) + jnp.abs(params.bias)
+    return agreed <= 1 + jnp.sqrt(jnp.finfo(scores.dtype).eps) * jnp.maximum(size, 1)
+
+
+def _soft(x, y, l2, loss, sample_weight, feature_mask, bias, tol, max_steps):
+    data = _checks.table(x, y, sample_weight=sample_weight, feature_mask=feature_mask)
+    dtype = _checks.working_dtype(data.x)
+    if loss not in _KINDS:
+        raise TypeError(f"loss: expected losses.hinge or losses.squared_hinge, got {loss!r}")
+    params, duals, info = _fit(
+        _KINDS[loss],
+        _checks.static(bias, bool, "bias"),
+        data,
+        _checks.penalty(l2, data.x.shape[1], dtype),
+        _tolerance(tol, dtype, 1e-8),
+        _checks.count(SOFT_STEPS if max_steps is None else max_steps, "max_steps"),
+    )
+    _checks.raise_if_invalid(
+        info,
+        data,
+        nonnegative={"tol": tol, "max_steps": max_steps},
+        positive={"l2": (l2, "without a penalty the margin is hard: see svm.fit_hard_margin")},
+    )
+    return params, duals, info
+
+
+def _hard(x, y, sample_weight, feature_mask, bias, tol, max_steps):
+    data = _checks.table(x, y, sample_weight=sample_weight, feature_mask=feature_mask)
+    dtype = _checks.working_dtype(data.x)
+    params, duals, info = _fit(
+        Kind.HARD,
+        _checks.static(bias, bool, "bias"),
+        data,
+        jnp.ones(data.x.shape[1], dtype),
+        _tolerance(tol, dtype, 1e-12),
+        _checks.count(HARD_STEPS if max_steps is None else max_steps, "max_steps"),
+    )
+    _checks.raise_if_invalid(info, data, nonnegative={"tol": tol, "max_steps": max_steps})
+    return params, duals, info
+
+
+def _tolerance(tol: Any, dtype: Any, double: float) -> jax.Array:
+    if tol is None:
+        tol = double if jnp.dtype(dtype).itemsize > 4 else 1e-5
+    return _checks.tolerance(tol, dtype)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _fit(kind, bias, data, l2, tol, max_steps):
+    rows, _, valid = _rows.prepare(data, num_classes=2)
+    valid &= jnp.all((l2 > 0) & jnp.isfinite(l2)) & (tol >= 0) & (max_steps >= 0)
+    zero = jnp.any((rows.weight > 0) & (rows.y < 1))
+    one = jnp.any((rows.weight > 0) & (rows.y > 0))
+    usable = valid & zero & one
+    rows = rows._replace(weight=jnp.where(usable, rows.weight, 0))
+    problem = _frame.make(rows, jnp.where(valid, l2, 1), bias)
+    # The objective may be scaled.
+    largest = jnp.max(problem.penalty, initial=0)
+    scale = jnp.where((largest > 0) & (kind is Kind.HARD), 1 / largest, 1)
+    scaled = problem._replace(penalty=problem.penalty * scale)
+    outcome = _interior.solve(kind, scaled, tol, max_steps)
+    theta, dual = outcome.bound.theta, outcome.bound.dual
+    if kind is not Kind.HARD:
+        theta = _interior.lengthened(kind, problem, theta, dual)
+    found = _frame.leave(problem, theta[None], bias)
+    # What is proved is said of the params that are returned, the rounding of their bias included.
+    theta = _frame.enter(problem, found, bias)[0]
+    slack = 2 * jnp.finfo(theta.dtype).eps * jnp.sum(jnp.abs(theta) * problem.sizes[0])
+    bound = _interior.gap(kind, problem, theta, dual, slack)
+    stalled = jnp.where(outcome.steps < max_steps, Status.STALLED, Status.MAX_STEPS)
+    status = jnp.where(bound.gap <= tol, Status.CONVERGED, stalled)
+    status = jnp.where(outcome.touching, Status.NOT_SEPARABLE, status)
+    status = jnp.where(usable, status, Status.CLASS_TOO_SMALL)
+    status = jnp.where(valid, status, Status.INVALID_DATA).astype(jnp.int32)
+    alone = jnp.where(one, 1, -1).astype(theta.dtype) if bias else jnp.zeros((), theta.dtype)
+
+    def placed(value, limit):
+        return jnp.where(valid, jnp.where(usable, value, limit), jnp.nan)
+
+    params = Hyperplane(weights=placed(found.weights[0], 0), bias=placed(found.bias[0], alone))
+    if kind is Kind.HARD:
+        weight = jnp.where(rows.weight > 0, bound.dual, 0)
+        weight = weight / jnp.sum(weight)
+        duals = jnp.where(outcome.touching & usable, weight, jnp.nan)
+    else:
+        duals = placed(rows.weight * bound.dual / jnp.max(l2), 0)
+    info = Info(
+        status=status,
+        steps=jnp.where(usable, outcome.steps, 0),
+        objective=placed(bound.primal, 0),
+        residual=placed(bound.gap, 0),
+    )
+    return params, duals, info

@@ -1,0 +1,316 @@
+"""Planes of large margin: exact answers, gaps that hold in float64, and proofs of no plane."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.svm import SVC
+
+from jaxlin import datasets, features, linear, logistic, losses, perceptron, svm
+from jaxlin.types import Status
+from tests.counting import compiling_nothing
+from tests.public import assert_close, assert_identical, lane, stack
+
+LOSSES = [losses.hinge, losses.squared_hinge]
+
+
+def iris(first, second, columns=slice(None)):
+    data = datasets.iris()
+    x, y = np.asarray(data.x), np.asarray(data.y)
+    rows = (y == first) | (y == second)
+    return x[rows][:, columns], (y[rows] == second).astype(int)
+
+
+def breast_cancer():
+    data = datasets.breast_cancer()
+    x = np.asarray(data.x)
+    return (x - x.mean(0)) / x.std(0), np.asarray(data.y)
+
+
+def digits():
+    x, y = load_digits(return_X_y=True)
+    rows = (y == 3) | (y == 8)
+    return x[rows] / 16, (y[rows] == 8).astype(int)
+
+
+def drawn(n, d, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, d))
+    return x, (x[:, 0] + rng.normal(size=n) > 0).astype(int)
+
+
+def signs(y):
+    return 2.0 * np.asarray(y) - 1
+
+
+# --- the soft margin -----------------------------------------------------------------------------
+
+
+def true_gap(x, y, l2, loss, params, alphas):
+    """Primal less dual over primal, in float64, of the duals made exactly feasible."""
+    x, t = np.asarray(x, float), signs(y)
+    pull = np.asarray(alphas, float) * l2
+    pull = np.clip(pull, 0, 1 / len(y) if loss is losses.hinge else np.inf)
+    of_sign = [pull[t > 0].sum(), pull[t < 0].sum()]
+    pull *= np.where(t > 0, min(of_sign) / of_sign[0], min(of_sign) / of_sign[1])
+    params = jax.tree.map(lambda a: np.asarray(a, float), params)
+    primal = losses.objective(loss, params, x, y, l2=l2)
+    gain = pull - (len(y) * pull**2 / 4 if loss is losses.squared_hinge else 0)
+    dual = np.sum(gain) - np.sum(((pull * t) @ x) ** 2) / (2 * l2)
+    return float(primal - dual) / float(primal)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("data", [breast_cancer, digits, lambda: drawn(60, 500)])
+def test_the_gap_holds_in_double_precision(data, loss, dtype):
+    x, y = data()
+    x = x.astype(dtype)
+    params, info = svm.fit(x, y, l2=1 / len(y), loss=loss)
+    tol = 1e-8 if dtype == np.float64 else 1e-5
+    assert info.status == (Status.CONVERGED if info.residual <= tol else Status.STALLED)
+    # In single precision the margins of 500 columns are known to 1e-7, the objective being 1e-3.
+    assert info.residual <= (2 * tol if dtype == np.float32 and x.shape[1] == 500 else tol)
+    alphas, _ = svm.fit_dual(x, y, l2=1 / len(y), loss=loss)
+    gap = true_gap(x, y, 1 / len(y), loss, params, alphas)
+    assert gap <= 1.1 * info.residual + 8 * np.finfo(dtype).eps
+
+
+def test_many_row_blocks():
+    x, y = drawn(20_000, 50)
+    for dtype, tol in ((np.float64, 1e-8), (np.float32, 1e-5)):
+        params, info = svm.fit(x.astype(dtype), y, l2=1 / len(y))
+        assert info.status == Status.CONVERGED
+        assert info.residual <= tol
+        alphas, _ = svm.fit_dual(x.astype(dtype), y, l2=1 / len(y))
+        assert true_gap(x.astype(dtype), y, 1 / len(y), losses.hinge, params, alphas) <= 1.1 * tol
+
+
+def test_libsvm_finds_no_better_plane():
+    """LIBSVM's bias is free as ours is; its C is 1 / (l2 n) and weighs as `sample_weight`."""
+    x, y = drawn(200, 5)
+    weight = np.random.default_rng(1).choice([0.5, 1.0, 3.0], size=200)
+    params, info = svm.fit(x, y, l2=0.01, sample_weight=weight)
+    C = losses.C_from_l2(0.01, weight.sum())
+    peer = SVC(kernel="linear", C=float(C), tol=1e-8).fit(x, y, sample_weight=weight)
+    found = params._replace(weights=peer.coef_[0], bias=peer.intercept_[0])
+    theirs = losses.objective(losses.hinge, found, x, y, l2=0.01, sample_weight=weight)
+    assert info.objective <= theirs * (1 + 1e-8)
+    np.testing.assert_allclose(info.objective, theirs, rtol=1e-5)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_duals_make_the_plane(loss):
+    x, y = drawn(200, 5)
+    params, _ = svm.fit(x, y, l2=0.01, loss=loss, tol=1e-12)
+    alphas, info = svm.fit_dual(x, y, l2=0.01, loss=loss, tol=1e-12)
+    assert info.status == Status.CONVERGED
+    assert np.all(alphas >= 0)
+    assert abs(np.sum(alphas * signs(y))) <= 1e-13
+    np.testing.assert_allclose((alphas * signs(y)) @ x, params.weights, atol=1e-5)
+    inside = np.asarray(linear.scores(params, x)) * signs(y) < 1 - 1e-4
+    if loss is losses.hinge:
+        np.testing.assert_allclose(alphas[inside], 1 / (0.01 * 200), rtol=1e-6)
+    else:
+        short = 1 - np.asarray(linear.scores(params, x)) * signs(y)
+        pull = 2 * np.maximum(short, 0) / (0.01 * 200)
+        np.testing.assert_allclose(alphas, pull, atol=1e-4)
+    assert np.all(svm.support(params, x, y)[alphas > 1e-3])
+
+
+def test_options_are_felt():
+    x, y = drawn(100, 4)
+    l2 = np.array([0.01, 0.1, 1.0, 10.0])
+    many, info = svm.fit(x, y, l2=l2, tol=1e-13)
+    assert info.status == Status.CONVERGED
+    # A penalty per feature is a change of its unit.
+    scaled, _ = svm.fit(x / np.sqrt(l2), y, l2=1.0, tol=1e-13)
+    np.testing.assert_allclose(scaled.weights / np.sqrt(l2), many.weights, atol=1e-6)
+    through, info = svm.fit(x + 0.1, y, l2=0.1, bias=False)
+    assert info.status == Status.CONVERGED and through.bias == 0
+    least = losses.objective(losses.hinge, through, x + 0.1, y, l2=0.1)
+    for step in np.random.default_rng(0).normal(size=(50, 4)) * 1e-3:
+        moved = through._replace(weights=through.weights + step)
+        assert losses.objective(losses.hinge, moved, x + 0.1, y, l2=0.1) >= least * (1 - 1e-8)
+
+
+def test_a_sweep_over_penalties_compiles_once():
+    x, y = drawn(50, 3)
+    svm.fit(x, y, l2=0.5)
+    with compiling_nothing():
+        for l2 in (1e-4, 1e-2, 1.0, 1e2):
+            assert int(svm.fit(x, y, l2=l2)[1].status) == Status.CONVERGED
+
+
+# --- the hard margin -----------------------------------------------------------------------------
+
+SIX = np.array([[-2, -1], [-1, -1], [-1, -2], [1, 1], [1, 2], [2, 1]], float)
+
+
+def test_exact_planes():
+    x, y = iris(0, 1)
+    params, info = svm.fit_hard_margin(x, y)
+    assert info.status == Status.CONVERGED
+    exact = np.array([480, -5440, 10460, 4840]) / 10427
+    np.testing.assert_allclose(params.weights, exact, rtol=1e-9)
+    np.testing.assert_allclose(params.bias, -15125 / 10427, rtol=1e-9)
+    np.testing.assert_allclose(linear.margin(params, x, y) ** 2, 10427 / 15600, rtol=1e-9)
+    params, _ = svm.fit_hard_margin(*iris(0, 1, slice(2, 4)))
+    np.testing.assert_allclose(params.weights, [22 / 17, 14 / 17], rtol=1e-9)
+    np.testing.assert_allclose(params.bias, -322 / 85, rtol=1e-9)
+    params, _ = svm.fit_hard_margin(SIX, np.arange(6) // 3)
+    np.testing.assert_allclose([*params.weights, params.bias], [0.5, 0.5, 0], atol=1e-9)
+    narrow, _ = svm.fit_hard_margin(x.astype(np.float32), y)
+    np.testing.assert_allclose(narrow.weights, exact, rtol=3e-4)
+
+
+def test_the_hard_margin_is_the_soft_one_of_large_c():
+    x, y = iris(0, 1)
+    hard, _ = svm.fit_hard_margin(x, y)
+    largest = 7800 / 10427  # of its dual variables
+    for C in (1.001 * largest, 10 * largest, 1000 * largest):
+        soft, _ = svm.fit(x, y, l2=losses.l2_from_C(C, len(y)), tol=1e-14)
+        np.testing.assert_allclose(soft.weights, hard.weights, atol=2e-6)
+    looser, _ = svm.fit(x, y, l2=losses.l2_from_C(0.9 * largest, len(y)))
+    assert np.abs(looser.weights - hard.weights).max() > 1e-3
+
+
+def test_only_support_vectors_count():
+    x, y = iris(0, 1)
+    params, _ = svm.fit_hard_margin(x, y)
+    support = np.asarray(svm.support(params, x, y))
+    assert support.sum() == 3
+    fewer, info = svm.fit_hard_margin(x, y, sample_weight=support.astype(float))
+    assert info.status == Status.CONVERGED
+    assert_close(fewer, params, 1e-9)
+
+
+def test_the_margin_of_standardised_breast_cancer():
+    x, y = breast_cancer()
+    params, info = svm.fit_hard_margin(x, y)
+    assert info.status == Status.CONVERGED
+    np.testing.assert_allclose(info.objective, 255157.8785, rtol=1e-8)
+    margin = float(linear.margin(params, x, y))
+    np.testing.assert_allclose(margin, 1 / np.linalg.norm(params.weights), rtol=1e-9)
+
+
+def test_perceptrons_make_no_more_mistakes_than_the_margin_allows():
+    for x, y in (iris(0, 1), (SIX, np.arange(6) // 3), (np.array([[10.0], [12.0]]), np.arange(2))):
+        walked = features.bias(x)
+        best, info = svm.fit_hard_margin(walked, y, bias=False)
+        assert info.status == Status.CONVERGED
+        _, walk = perceptron.fit(x, y)
+        assert walk.status == Status.CONVERGED
+        assert int(walk.steps) <= perceptron.mistake_bound(best, walked, y, bias=False)
+
+
+def test_logistic_regression_tends_to_the_widest_margin():
+    x, y = iris(0, 1)
+    hard, _ = svm.fit_hard_margin(x, y)
+
+    def angle(l2):
+        params, _ = logistic.fit(x, y, l2=l2, tol=0.0, max_steps=1000)
+        a, b = np.asarray(params.weights), np.asarray(hard.weights)
+        return np.arccos(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
+
+    # The norm of the weights grows as the logarithm of 1 / l2, and the angle falls as it grows.
+    angles = [angle(l2) for l2 in (1e-20, 1e-40, 1e-80, 1e-120)]
+    assert angles == sorted(angles, reverse=True)
+    assert angles[-1] < angles[0] / 4
+
+
+# --- no plane ------------------------------------------------------------------------------------
+
+
+def test_the_proof_of_no_plane():
+    sets = [
+        iris(1, 2),
+        (np.array([[0.0], [1.0], [2.0]]), np.array([0, 1, 0])),
+        (np.array([[0.0, 1.0], [3.0, 2.0], [0.0, 1.0]]), np.array([0, 0, 1])),  # one row in both
+        (np.ones((4, 2)), np.array([0, 0, 1, 1])),  # all rows equal
+        (1e6 + 10 * drawn(80, 3)[0], drawn(80, 3)[1]),
+    ]
+    for x, y in sets:
+        for dtype in (np.float64, np.float32):
+            x = x.astype(dtype)
+            _, info = svm.fit_hard_margin(x, y)
+            assert info.status == Status.NOT_SEPARABLE
+            weight = np.asarray(svm.farkas(x, y), float)
+            assert np.all(weight >= 0)
+            np.testing.assert_allclose(weight.sum(), 1, rtol=1e-6)
+            rows = np.column_stack([x.astype(float), np.ones(len(y))])
+            size = np.abs(rows).max(axis=0)
+            left = (weight * signs(y)) @ rows
+            assert np.abs(left / size).max() <= 32 * np.finfo(dtype).eps
+
+
+def test_a_margin_below_rounding_is_no_plane_and_none_above():
+    for gap, expected in ((1e-2, Status.CONVERGED), (1e-17, Status.NOT_SEPARABLE)):
+        x = np.array([[0.0], [1.0], [1.0 + gap], [2.0]])
+        params, info = svm.fit_hard_margin(x, np.array([0, 0, 1, 1]))
+        assert info.status == expected
+        if expected == Status.CONVERGED:
+            np.testing.assert_allclose(linear.margin(params, x, [0, 0, 1, 1]), gap / 2, rtol=1e-9)
+    assert np.all(np.isnan(svm.farkas(SIX, np.arange(6) // 3)))
+
+
+# --- bad input -----------------------------------------------------------------------------------
+
+
+def test_bad_values_raise_and_name_the_way_out():
+    x, y = drawn(20, 2)
+    with pytest.raises(ValueError, match=r"l2: .* 0.* \(.*fit_hard_margin\)"):
+        svm.fit(x, y, l2=0.0)
+    for bad in (-1.0, np.nan, np.inf):
+        with pytest.raises(ValueError, match="l2"):
+            svm.fit(x, y, l2=bad)
+    with pytest.raises(TypeError, match="l2"):
+        svm.fit(x, y)
+    with pytest.raises(TypeError, match="loss: expected losses"):
+        svm.fit(x, y, l2=1.0, loss=losses.logistic)
+    with pytest.raises(ValueError, match="l2: expected a number"):
+        svm.fit_dual(x, y, l2=np.ones(2))
+
+
+def test_every_status_alone_and_as_a_lane():
+    x, y = drawn(20, 2)
+    one = np.ones(20)
+    good = (x, y, one, 0.1)
+    nan = x.copy()
+    nan[3, 1] = np.nan
+    troubles = [
+        (Status.INVALID_DATA, (nan, y, one, 0.1)),
+        (Status.INVALID_DATA, (x, y, one, 0.0)),
+        (Status.INVALID_DATA, (x, y, -one, 0.1)),
+        (Status.CLASS_TOO_SMALL, (x, y, 1.0 * y, 0.1)),
+        (Status.CONVERGED, (1e6 * x, y, one, 1e11)),
+        (Status.STALLED, (x, y, one, 1e-300)),
+    ]
+    fit = jax.jit(jax.vmap(lambda x, y, w, l2: svm.fit(x, y, sample_weight=w, l2=l2)))
+    clean = fit(*stack([good] * (1 + len(troubles))))
+    mixed = fit(*stack([good, *(arguments for _, arguments in troubles)]))
+    assert_identical(lane(clean, 0), lane(mixed, 0))
+    assert [int(s) for s in mixed[1].status[1:]] == [int(status) for status, _ in troubles]
+    assert svm.fit(x, y, l2=0.1, max_steps=2)[1].status == Status.MAX_STEPS
+    params, info = svm.fit(x, 0 * y, l2=0.1)
+    assert info.status == Status.CLASS_TOO_SMALL
+    assert params.bias == -1 and not np.any(params.weights)
+
+
+def test_hard_margins_of_lanes():
+    x, y = SIX, np.arange(6) // 3
+    touching = x.copy()
+    touching[3] = x[0]
+    weights = np.ones((4, 6))
+    weights[2, :3] = 0
+    lanes = [x, touching, x, np.nan * x]
+    fit = jax.jit(jax.vmap(lambda x, w: svm.fit_hard_margin(x, y, sample_weight=w)))
+    clean = fit(np.stack([x] * 4), np.ones((4, 6)))
+    mixed = fit(np.stack(lanes), weights)
+    assert_identical(lane(clean, 0), lane(mixed, 0))
+    expected = [Status.CONVERGED, Status.NOT_SEPARABLE, Status.CLASS_TOO_SMALL, Status.INVALID_DATA]
+    assert [int(s) for s in mixed[1].status] == [int(s) for s in expected]
+    two, info = svm.fit_hard_margin(jnp.array([[0.0], [4.0]]), jnp.array([1, 0]))
+    assert info.status == Status.CONVERGED
+    np.testing.assert_allclose([two.weights[0], two.bias], [-0.5, 1.0], atol=1e-12)

@@ -44,6 +44,23 @@ def _(gradient, symmetric, primals, tangents):
     found = root(gradient, symmetric, data, point, proper)
     _, moved = jax.jvp(lambda data: gradient(data, found), (data,), (tangents[0],))
     jacobian = jax.jacfwd(functools.partial(gradient, data))(found)
+    return found, -_solved(jacobian, symmetric, moved, proper)
+
+
+def root_of_closure(
+    gradient: Callable[[jax.Array], jax.Array], point: jax.Array, proper: jax.Array
+) -> jax.Array:
+    """As a symmetric `root`, for a gradient that closes over what the minimum depends on."""
+
+    def tangent_solve(linear, b):
+        return _solved(jax.jacfwd(linear)(jnp.zeros_like(b)), True, b, proper)
+
+    return jax.lax.custom_root(
+        gradient, jax.lax.stop_gradient(point), lambda _, found: found, tangent_solve
+    )
+
+
+def _solved(jacobian: jax.Array, symmetric: bool, b: jax.Array, proper: jax.Array) -> jax.Array:
     if symmetric:
         jacobian = (jacobian + jacobian.T) / 2
 
@@ -54,9 +71,9 @@ def _(gradient, symmetric, primals, tangents):
 
         return solve
 
-    return found, -jax.lax.custom_linear_solve(
+    return jax.lax.custom_linear_solve(
         lambda v: _linalg.dot(jacobian, v),
-        moved,
+        b,
         solve_of(jacobian),
         transpose_solve=solve_of(jacobian.T),
         symmetric=symmetric,

@@ -369,10 +369,10 @@ def _solve_core(method, objective, init, args, hessian, precondition, tol, max_s
     valid &= (tol >= 0) & (max_steps >= 0)
     status = jnp.where(valid, status, Status.INVALID_DATA).astype(jnp.int32)
 
-    def gradient(args, at):
+    def gradient(at):
         return ravel_pytree(jax.grad(objective)(frame.unravel(at), *args))[0]
 
-    point = _implicit.root(gradient, True, args, point, valid)
+    point = _implicit.root_of_closure(gradient, point, valid)
     info = Info(status, steps, *(jnp.where(valid, a, jnp.nan) for a in (state.value, residual)))
     return frame.unravel(jnp.where(valid, point, jnp.nan)), info
 

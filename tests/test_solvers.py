@@ -151,3 +151,14 @@ def test_no_steps_and_bad_starts():
         solvers.newton(lambda p: jnp.log(p), jnp.array(-1.0))
     with pytest.raises(TypeError, match=r"solver: expected solvers\.newton"):
         solvers.trace(lambda *a: None, bowl, START, (TARGET,), num_steps=2)
+
+
+def test_an_objective_may_close_over_what_it_depends_on():
+    """The derivative is never silently 0."""
+
+    def outcome(target):
+        params, _ = solvers.newton(lambda p: jnp.sum(jnp.cosh(p - target)), jnp.zeros(2))
+        return jnp.sum(params)
+
+    np.testing.assert_allclose(jax.grad(outcome)(0.5), 2, rtol=1e-9)
+    np.testing.assert_allclose(jax.jacfwd(outcome)(0.5), 2, rtol=1e-9)

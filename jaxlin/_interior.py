@@ -309,8 +309,9 @@ def _bound(kind, task, theta, margins, dual, pulled, *, centred=True) -> Bound:
     found = (missing + tail) / jnp.maximum(primal, jnp.finfo(theta.dtype).tiny)
     found = jnp.maximum(found, 4 * jnp.finfo(theta.dtype).eps)
     # A penalty that has vanished in the frame bounds nothing.
-    loose = (task.problem.spread > 0) & ~held & ~task.bias
-    found = jnp.where(jnp.isfinite(found) & ~jnp.any(loose), found, infinite)
+    loose = jnp.any((task.problem.spread > 0) & ~held & ~task.bias)
+    high = jnp.where(loose, infinite, high)
+    found = jnp.where(jnp.isfinite(found) & ~loose, found, infinite)
     if kind is Kind.HARD:
         found = jnp.where((low > 0) & (length > 0), found, infinite)
         primal = jnp.where(low > 0, primal, infinite)

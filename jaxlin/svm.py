@@ -19,6 +19,8 @@ beside the squared size of a row that rounding decides: in float32 below about 1
 The method is an interior point method, see `_interior`: a dozen steps of O(n d^2) each, whatever
 l2; with fewer rows than features of O(n^3) after one QR decomposition.
 
+The fits have no derivative in reverse mode: it raises. In forward mode it is that of the iteration.
+
 Shapes: `n` examples, `d` features.
 """
 

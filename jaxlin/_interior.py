@@ -226,9 +226,10 @@ def _sums(task: _Task, columns: jax.Array, curve: jax.Array | None = None):
 
     def products(block):
         z = _frame.columns(problem, block)
+        given = _rows.where_rows(block.weight > 0, block.y)
         if curve is None:
-            return dot(block.y.T, z), ()
-        left = jnp.concatenate([block.y[:, :-1], z * block.y[:, -1:]], axis=1)
+            return dot(given.T, z), ()
+        left = jnp.concatenate([given[:, :-1], z * given[:, -1:]], axis=1)
         return dot(left.T, z), ()
 
     total, _ = _rows.fold(products, problem.rows._replace(y=given))

@@ -37,14 +37,21 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(config, items):
-    # The longest first, so that at the end neither process waits for the other; then together what
-    # uses the same programs.
+    # The longest first, so that at the end neither process waits for the other; and together what
+    # uses the same programs, which is what is about the same fit.
     order = {f"test_{name}.py": i for i, name in enumerate(FIRST)}
-    items.sort(key=lambda item: order.get(item.path.name, len(order)))
+    items.sort(key=lambda item: (order.get(item.path.name, len(order)), _fit_of(item)))
     if not config.getoption("--thorough"):
         for item in items:
             if item.get_closest_marker("thorough"):
                 item.add_marker(pytest.mark.skip(reason="needs --thorough"))
+
+
+def _fit_of(item):
+    """The fit that a law is tried on, or nothing."""
+    given = item.callspec.params if hasattr(item, "callspec") else {}
+    name = given.get("name", given.get("whole", ""))
+    return name if ".fit" in str(name) else ""
 
 
 def pytest_collection_finish(session):

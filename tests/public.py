@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import pytest
 
 import jaxlin
 from jaxlin import (
@@ -531,7 +532,7 @@ def _fits() -> dict[str, Fit]:
             # A Gaussian is what lda and qda are made of.
             whole=not name.startswith("gaussian."),
         )
-    fits["logistic.fit lbfgs"] = Fit(
+    fits[LBFGS] = Fit(
         functools.partial(logistic.fit, solver=solvers.lbfgs, max_steps=1000), 2, True, False
     )
     fits["one_vs_rest(perceptron.fit)"] = Fit(
@@ -540,7 +541,10 @@ def _fits() -> dict[str, Fit]:
     return fits
 
 
+LBFGS = "logistic.fit lbfgs"
 FITS = _fits()
+# For parametrize: another solver of the same problem is tried with the thorough tests.
+NAMES = [pytest.param(name, marks=pytest.mark.thorough) if name == LBFGS else name for name in FITS]
 
 
 @functools.cache

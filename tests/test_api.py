@@ -146,7 +146,7 @@ def test_a_fit_out_of_a_combinator_is_a_fit():
     assert {"num_classes", "sample_weight"} <= set(inspect.signature(fit).parameters)
 
 
-@pytest.mark.parametrize("name", FITS)
+@pytest.mark.parametrize("name", public.NAMES)
 @pytest.mark.parametrize(
     "given, working",
     [
@@ -193,7 +193,7 @@ def _single(a):
     return a.astype(np.float32 if a.dtype.kind == "f" else np.int32)
 
 
-@pytest.mark.parametrize("name", FITS)
+@pytest.mark.parametrize("name", public.NAMES)
 def test_bad_data_raise_eagerly_and_name_the_argument(name):
     x, y, weight, mask = FITS[name].draw(0)
     fit = FITS[name]
@@ -214,7 +214,7 @@ def test_bad_data_raise_eagerly_and_name_the_argument(name):
             fit(*bad, mask)
 
 
-@pytest.mark.parametrize("name", FITS)
+@pytest.mark.parametrize("name", public.NAMES)
 def test_shapes_and_dtypes_raise_at_trace_time(name):
     x, y, weight, mask = FITS[name].draw(0)
     fit = functools.partial(jax.eval_shape, FITS[name])

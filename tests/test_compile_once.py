@@ -47,7 +47,7 @@ def test_the_counter_counts():
         jax.jit(lambda a: a + 1)(jnp.zeros(()))
 
 
-@pytest.mark.parametrize("name", FITS)
+@pytest.mark.parametrize("name", public.NAMES)
 def test_a_sweep_is_one_compile(name):
     fit = FITS[name]
     inner = perceptron.fit if name.startswith("one_vs_rest") else inspect.unwrap(_function(fit))

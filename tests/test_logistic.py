@@ -224,7 +224,7 @@ def setosa_versicolor():
     [
         (breast_cancer, np.float64, solvers.newton),
         (breast_cancer, np.float32, solvers.newton),
-        (setosa_versicolor, np.float64, solvers.lbfgs),
+        pytest.param(setosa_versicolor, np.float64, solvers.lbfgs, marks=pytest.mark.thorough),
         pytest.param(setosa_versicolor, np.float64, solvers.newton, marks=pytest.mark.thorough),
         pytest.param(setosa_versicolor, np.float32, solvers.newton, marks=pytest.mark.thorough),
         pytest.param(setosa_versicolor, np.float32, solvers.lbfgs, marks=pytest.mark.thorough),
@@ -241,8 +241,15 @@ def test_separable_data_are_separated(data, dtype, solver):
     assert separates_exactly(params, x, y)
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    "dtype, solver",
+    [
+        (np.float32, solvers.newton),
+        (np.float64, solvers.newton),
+        (np.float64, solvers.lbfgs),
+        pytest.param(np.float32, solvers.lbfgs, marks=pytest.mark.thorough),
+    ],
+)
 def test_quasi_separable_data_are_told_apart(dtype, solver):
     params, info = fit(QUASI_X.astype(dtype), QUASI_Y, solver=solver)
     assert code(info) == Status.QUASI_SEPARABLE

@@ -66,7 +66,11 @@ def gradient(params, x, y, *, l2=0.0, weight=None, offset=0.0):
 
 @pytest.mark.parametrize(
     "solver, dtype",
-    [(solvers.newton, np.float64), (solvers.newton, np.float32), (solvers.lbfgs, np.float64)],
+    [
+        (solvers.newton, np.float64),
+        (solvers.newton, np.float32),
+        pytest.param(solvers.lbfgs, np.float64, marks=pytest.mark.thorough),
+    ],
 )
 def test_converged_is_the_optimum(solver, dtype):
     for seed in range(3):

@@ -14,6 +14,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from jaxlin._rows import block_rows
 from jaxlin.types import Info, Status
 from tests import public
 from tests.counting import compiling_nothing
@@ -34,7 +35,7 @@ def test_jit_and_vmap_change_nothing(name):
         assert_close(together, public.stack(singly))
 
 
-@pytest.fixture(params=FITS)
+@pytest.fixture(params=public.NAMES)
 def name(request):
     return request.param
 
@@ -110,6 +111,30 @@ def test_a_row_of_weight_zero_among_lanes_is_absent(name):
         holed[SPARE], labels[SPARE] = hole, 9
         # The frame that lanes share may not look at their weights, so it may see what is absent.
         close_fits(public.weighted_lanes_of(name)(holed, labels, weights, mask), clean)
+
+
+@pytest.mark.thorough
+def test_every_block_of_rows_counts_once(whole):
+    """Over three blocks, of which the last overlaps: in reverse order it overlaps other rows."""
+    fit = FITS[whole]
+    if not fit.weights_count:
+        pytest.skip("here the order of the rows counts")
+    n, d = 1_201, 100
+    assert 2 * block_rows(d) < n < 3 * block_rows(d)
+    rng = np.random.default_rng(0)
+    x = public.grid(rng, n, d)
+    noisy = x[:, : fit.num_classes] + 0.5 * rng.normal(size=(n, fit.num_classes))
+    y = np.argmax(noisy, axis=1)
+    y[-2:], x[-2:] = (0, 1), x[:2]
+    y[:2] = 1, 0  # so that no plane separates the classes
+    arguments = x, y, rng.choice([0.5, 1.0, 2.0], size=n)
+    forward = fit(*arguments, np.ones(d, bool))
+    backward = fit(*(a[::-1] for a in arguments), np.ones(d, bool))
+    assert forward[1].status in (Status.CONVERGED, Status.NOT_SEPARABLE)
+    assert_identical(forward[1].status, backward[1].status)
+    if forward[1].status == Status.CONVERGED:
+        assert_close(forward[0], backward[0], 1e-4 if whole.startswith("svm.") else 1e-8)
+        assert_close(forward[1].objective, backward[1].objective, 1e-7)
 
 
 def test_weights_count_rows(name):

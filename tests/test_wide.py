@@ -38,7 +38,9 @@ def gradient(loss, params, x, y, *, l2, **options):
     return max(np.abs(moved / spread).max(), np.abs(grad.bias).max())
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    "dtype", [np.float64, pytest.param(np.float32, marks=pytest.mark.thorough)]
+)
 @pytest.mark.parametrize("l2", [1e-4, 1.0])
 def test_converged_is_the_optimum(l2, dtype):
     tol = np.finfo(dtype).eps ** (2 / 3)

@@ -22,7 +22,7 @@ os.environ.setdefault("XLA_FLAGS", " ".join(FAST))
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # two processes, one GPU
 
-FIRST = ("wide", "api", "compile_once", "transforms")
+FIRST = {"wide": 0, "compile_once": 1, "api": 2, "transforms": 2}
 
 import jax  # noqa: E402
 import pytest  # noqa: E402
@@ -39,8 +39,10 @@ def pytest_addoption(parser):
 def pytest_collection_modifyitems(config, items):
     # The longest first, so that at the end neither process waits for the other; and together what
     # uses the same programs, which is what is about the same fit.
-    order = {f"test_{name}.py": i for i, name in enumerate(FIRST)}
-    items.sort(key=lambda item: (order.get(item.path.name, len(order)), _fit_of(item)))
+    def place(item):
+        return FIRST.get(item.path.stem.removeprefix("test_"), len(FIRST))
+
+    items.sort(key=lambda item: (place(item), _fit_of(item)))
     if not config.getoption("--thorough"):
         for item in items:
             if item.get_closest_marker("thorough"):

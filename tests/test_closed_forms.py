@@ -375,7 +375,8 @@ def test_labels_in_turn_keep_their_digits(of):
     np.testing.assert_allclose(found, exact, atol=1e-5 * np.abs(exact).max())
 
 
-@pytest.mark.parametrize("fit", [pytest.param(lda.fit, marks=pytest.mark.thorough), qda.fit])
+@pytest.mark.thorough
+@pytest.mark.parametrize("fit", [lda.fit, qda.fit])
 def test_derivatives_over_many_row_blocks(fit):
     x, y, weight = (a[1_000:] for a in many_rows())
     rng = np.random.default_rng(1)

@@ -179,7 +179,11 @@ def separates(params, x, y):
 
 
 @pytest.mark.parametrize(
-    "solver, dtype", [(solvers.newton, np.float32), (solvers.lbfgs, np.float64)]
+    "solver, dtype",
+    [
+        (solvers.newton, np.float32),
+        pytest.param(solvers.lbfgs, np.float64, marks=pytest.mark.thorough),
+    ],
 )
 def test_separable_data_are_separated(solver, dtype):
     angles = np.linspace(0, 2 * np.pi, 31)[:-1]

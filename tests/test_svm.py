@@ -93,7 +93,14 @@ def true_gap(x, y, l2, loss, params, alphas):
         pytest.param(losses.squared_hinge, np.float32, marks=pytest.mark.thorough),
     ],
 )
-@pytest.mark.parametrize("data", [breast_cancer, digits, lambda: drawn(60, 500)])
+@pytest.mark.parametrize(
+    "data",
+    [
+        breast_cancer,
+        pytest.param(digits, marks=pytest.mark.thorough),
+        lambda: drawn(60, 500),
+    ],
+)
 def test_the_gap_holds_in_double_precision(data, loss, dtype):
     x, y = data()
     x = x.astype(dtype)

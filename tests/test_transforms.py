@@ -193,6 +193,7 @@ def test_half_precision_is_its_widening(whole):
     assert_close(jax.tree.map(lambda a: a.astype(np.float64), params), wide, 1e-4)
 
 
+@pytest.mark.thorough
 def test_labels_of_another_integer_dtype_agree(whole):
     """As bytes, in which 2 y - 1 wraps; `test_checks` has the rest."""
     x, y, weight, mask = FITS[whole].draw(0)

@@ -100,7 +100,8 @@ def _evaluated(data: Any, weights: Any) -> list:
 
     progress = _Progress()
     try:
-        programs = _evaluate.compile_all(_evaluate.METHODS, data, weights, progress)
+        methods = _evaluate.methods(len(data.classes))
+        programs = _evaluate.compile_all(methods, data, weights, progress)
         return [_evaluate.evaluate(program, data, weights, progress) for program in programs]
     finally:
         progress.clear()

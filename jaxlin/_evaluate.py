@@ -41,6 +41,7 @@ class Method(NamedTuple):
     options: of the fit: `options(n)` returns keywords
     log_odds: whether scores are log-odds, so that log loss has a meaning
     multiclass: whether the fit takes `num_classes`
+    least_classes: with fewer it is another of the methods
     """
 
     name: str
@@ -48,6 +49,7 @@ class Method(NamedTuple):
     options: Callable[[int], dict[str, Any]] = lambda n: {}
     log_odds: bool = False
     multiclass: bool = False
+    least_classes: int = 2
 
 
 # A mild penalty on standardised columns: scikit-learn's C = 1 comes to this with 1,000 rows.
@@ -80,8 +82,20 @@ METHODS = (
     Method("logistic, Newton", logistic.fit, _ridge(solvers.newton), log_odds=True),
     Method("logistic, L-BFGS", logistic.fit, _ridge(solvers.lbfgs), log_odds=True),
     Method("SVM", svm.fit, lambda n: {"l2": L2}),
+    Method(
+        "SVM, Crammer-Singer",
+        svm.fit_crammer_singer,
+        lambda n: {"l2": L2},
+        multiclass=True,
+        least_classes=3,
+    ),
     Method("softmax", softmax.fit, lambda n: {"l2": L2}, log_odds=True, multiclass=True),
 )
+
+
+def methods(k: int) -> list[Method]:
+    """Those that are methods of their own for k classes."""
+    return [method for method in METHODS if k >= method.least_classes]
 
 
 class Program(NamedTuple):

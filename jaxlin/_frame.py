@@ -7,6 +7,7 @@ Shapes: `n` rows, `d` features, `p` = d + 1 coordinates with a bias, else d; `K`
 degrees of freedom, one for a plane, else K - 1.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -232,3 +233,35 @@ def standard(problem: Problem, block: _rows.Rows) -> jax.Array:
     d = problem.centre.size
     z = columns(problem, block)[:, :d] * problem.spread[None, :d]
     return (z - problem.shift[None, :d]) * problem.unit[None, :d]
+
+
+def products(problem: Problem, thetas: jax.Array) -> jax.Array:
+    """Scores `(n, q)` of thetas `(p, q)`, block by block."""
+    spread = thetas * problem.spread[:, None]
+    rows = problem.rows
+    return _rows.map_rows(lambda x: dot(columns(problem, rows._replace(x=x)), spread), rows)
+
+
+def in_row_space(problem: Problem) -> tuple[Problem, Callable[[jax.Array], jax.Array]]:
+    """The problem of n features R', features P^-1/2 = R' Q', every penalty being 1.
+
+    Not by a factor of the rows' inner products, which have the square of the data's condition.
+
+    Returns:
+      The problem, and the way back for thetas `(m, p)`: P^-1/2 Q u.
+    """
+    rows, d = problem.rows, problem.centre.size
+    bias = problem.spread.size > d
+    held = (problem.spread[:d] > 0) & (problem.penalty[:d] > 0)
+    root = jnp.where(held, jax.lax.rsqrt(jnp.where(held, problem.penalty[:d], 1)), 0)
+    z = columns(problem, _rows.clean(rows))[:, :d] * (problem.spread[:d] * root)[None, :]
+    q, r = jnp.linalg.qr(_rows.where_rows(rows.weight > 0, z).T)
+    ones = jnp.ones(r.shape[1], z.dtype)
+    plain = make(rows._replace(x=r.T, feature_mask=None), ones, bias)
+
+    def back(theta):
+        found = leave(plain, theta, bias)
+        weights = root[None, :] * dot(found.weights, q.T)
+        return jnp.concatenate([weights, found.bias[:, None]], axis=1) if bias else weights
+
+    return plain._replace(basis=problem.basis, used=problem.used), back

@@ -130,9 +130,10 @@ def solve(kind: Kind, problem: Problem, tol: jax.Array, cap: jax.Array) -> Outco
     """
     n, d = problem.rows.x.shape
     if n < d:
-        reduced, back = _in_row_space(problem)
+        reduced, back = _frame.in_row_space(problem)
         outcome = solve(kind, reduced, tol, cap)
-        return outcome._replace(bound=outcome.bound._replace(theta=back(outcome.bound.theta)))
+        theta = back(outcome.bound.theta[None])[0]
+        return outcome._replace(bound=outcome.bound._replace(theta=theta))
     task = _task(kind, problem)
     run = jax.lax.while_loop(
         lambda state: ~state.done & (state.steps < cap),
@@ -148,7 +149,7 @@ def solve(kind: Kind, problem: Problem, tol: jax.Array, cap: jax.Array) -> Outco
 def lengthened(kind: Kind, problem: Problem, theta: jax.Array, dual: jax.Array) -> jax.Array:
     """Theta, or a little more of it, whichever the duals prove to be nearer to the optimum."""
     task = _task(kind, problem)
-    margins = task.sign * _products(problem, theta[:, None])[:, 0]
+    margins = task.sign * _frame.products(problem, theta[:, None])[:, 0]
     pulled = _pulls(task, dual)
 
     def times(factor):
@@ -158,35 +159,13 @@ def lengthened(kind: Kind, problem: Problem, theta: jax.Array, dual: jax.Array) 
     return theta * factors[jnp.argmin(jax.vmap(times)(factors))]
 
 
-def _in_row_space(problem: Problem):
-    """The problem of n features R', features P^-1/2 = R' Q', and the way back: theta = P^-1/2 Q u.
-
-    Not by a factor of the rows' inner products, which have the square of the data's condition.
-    """
-    rows, d = problem.rows, problem.centre.size
-    bias = problem.spread.size > d
-    held = (problem.spread[:d] > 0) & (problem.penalty[:d] > 0)
-    root = jnp.where(held, jax.lax.rsqrt(jnp.where(held, problem.penalty[:d], 1)), 0)
-    z = _frame.columns(problem, _rows.clean(rows))[:, :d] * (problem.spread[:d] * root)[None, :]
-    q, r = jnp.linalg.qr(_rows.where_rows(rows.weight > 0, z).T)
-    ones = jnp.ones(r.shape[1], z.dtype)
-    reduced = _frame.make(rows._replace(x=r.T, feature_mask=None), ones, bias)
-
-    def back(theta):
-        plane = _frame.leave(reduced, theta[None], bias)
-        weights = root * dot(q, plane.weights[0])
-        return jnp.concatenate([weights, plane.bias]) if bias else weights
-
-    return reduced, back
-
-
 def gap(kind: Kind, problem: Problem, theta: jax.Array, dual: jax.Array, slack: jax.Array) -> Bound:
     """What a pair proves, computed anew, with whatever bias within `slack` of theta's.
 
     As the objective is convex in the bias, the ends are the worst.
     """
     task = _task(kind, problem)
-    margins = task.sign * _products(problem, theta[:, None])[:, 0]
+    margins = task.sign * _frame.products(problem, theta[:, None])[:, 0]
     pulled = _pulls(task, dual)
 
     def at(move):
@@ -210,13 +189,6 @@ def _task(kind: Kind, problem: Problem) -> _Task:
     ulps = TOUCH_ULPS * bias.size * float(jnp.finfo(weight.dtype).eps)
     touch = ulps * _radius(problem) if kind is Kind.HARD else jnp.zeros((), weight.dtype)
     return _Task(problem, sign, weight, problem.penalty, bias, touch)
-
-
-def _products(problem: Problem, thetas: jax.Array) -> jax.Array:
-    """Scores of thetas `(p, q)`, `(n, q)`."""
-    spread = thetas * problem.spread[:, None]
-    rows = problem.rows
-    return _rows.map_rows(lambda x: dot(_frame.columns(problem, rows._replace(x=x)), spread), rows)
 
 
 def _sums(task: _Task, columns: jax.Array, curve: jax.Array | None = None):
@@ -411,7 +383,7 @@ def _advance(kind: Kind, task: _Task, tol: jax.Array, state: _State) -> _State:
         return jnp.sum(jnp.where(live, c * inside, 0)) / (2 if kind is Kind.HINGE else 1)
 
     moved = solution(ground + pulled[2])
-    fresh = _products(task.problem, jnp.stack([theta, moved], axis=1)) * task.sign[:, None]
+    fresh = _frame.products(task.problem, jnp.stack([theta, moved], axis=1)) * task.sign[:, None]
     m, dm = fresh[:, 0], fresh[:, 1]
     (_, _, da, dz, dxi), reach = moves(moved, dm, a * z, rest * xi, rho)
     reach = jnp.minimum(1, reach)
@@ -426,7 +398,7 @@ def _advance(kind: Kind, task: _Task, tol: jax.Array, state: _State) -> _State:
         rho = rho + r_b / rest
     (force,) = _sums(task, steering(rho))
     moved = solution(ground + force)
-    dm = _products(task.problem, moved[:, None])[:, 0] * task.sign
+    dm = _frame.products(task.problem, moved[:, None])[:, 0] * task.sign
     step, reach = moves(moved, dm, r_a, r_b, rho)
     reach = jnp.minimum(1, REACH * reach)
     step = tuple(reach * d for d in step)
@@ -498,7 +470,7 @@ def _closed(task: _Task, best: Bound) -> tuple[Bound, jax.Array]:
         alone = jnp.where(task.problem.spread > 0, 0, 1).astype(weight.dtype)
         eps = float(jnp.finfo(weight.dtype).eps)
         whole = _linalg.factor(square + jnp.diag(alone), RIDGE_ULPS * eps * pull.size)
-        moved = task.sign * _products(task.problem, _linalg.solve(whole, pull)[:, None])[:, 0]
+        moved = task.sign * _frame.products(task.problem, _linalg.solve(whole, pull)[:, None])[:, 0]
         return jnp.where(task.weight > 0, jnp.maximum(share - share**2 * moved, 0), 0)
 
     def closed(dual):

@@ -163,7 +163,7 @@ def measure(spec: Spec, problem: Problem, theta: jax.Array, step: jax.Array):
 
     product, extremes = _rows.fold(sums, problem.rows)
     pairs = first.size * p
-    hess = _hessian_of(problem, product[:pairs, :p].reshape(-1, p, p), m)
+    hess = hessian_of(problem, product[:pairs, :p].reshape(-1, p, p), m)
     columns, terms = product[pairs : pairs + m, :p], product[pairs + m :, -1]
     point = _assemble(problem, theta, columns, terms, extremes)
     return point, hess, -extremes[0, 2], extremes[1, 2]
@@ -176,7 +176,8 @@ def _curvature(spec: Spec, problem: Problem, block: _rows.Rows, scores: jax.Arra
     return block.weight[:, None, None] * curve
 
 
-def _hessian_of(problem: Problem, blocks: jax.Array, m: int) -> jax.Array:
+def hessian_of(problem: Problem, blocks: jax.Array, m: int) -> jax.Array:
+    """The Hessian `(m p, m p)` of sums of curved rows, see `whole`, and of the penalty."""
     scale = problem.spread[:, None] * problem.spread[None, :]
     # A coordinate out of play has curvature 1 and stands alone.
     diagonal = jnp.where(_frame.inert(problem), 1, problem.penalty[None, :])

@@ -31,10 +31,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _checks, _frame, _interior, _rows, linear, losses
+from jaxlin import _checks, _crammer_singer, _frame, _interior, _rows, linear, losses
 from jaxlin._interior import Kind
 from jaxlin._linalg import dot
-from jaxlin.types import Hyperplane, Info, Status
+from jaxlin.types import Hyperplane, Info, Linear, Status
 
 SOFT_STEPS, HARD_STEPS = 60, 100
 _KINDS = {losses.hinge: Kind.HINGE, losses.squared_hinge: Kind.SQUARED}
@@ -170,6 +170,72 @@ def fit_hard_margin(
     return params, info
 
 
+def fit_crammer_singer(
+    x: Any,
+    y: Any,
+    *,
+    l2: Any,
+    num_classes: int | None = None,
+    sample_weight: Any = None,
+    feature_mask: Any = None,
+    bias: bool = True,
+    tol: Any = None,
+    max_steps: Any = None,
+) -> tuple[Linear, Info]:
+    """The soft margin of k classes at once (Crammer and Singer, 2001).
+
+    It minimises sum_i c_i losses.multiclass_hinge(s_i, y_i) + l2/2 ||W||^2, s_i = W x_i + b: a row
+    costs nothing once its class is ahead of every other by 1. The biases are not penalised. Two
+    classes are the hinge of `fit` with l2/2. One plane per class by `multiclass.one_vs_rest(fit)`
+    is k small problems; this is one with a (k - 1)(d + 1)-sized matrix, O(n k^2 d^2) a step.
+
+    Args:
+      x: `(n, d)`.
+      y: `(n,)` class indices.
+      l2: positive, a number or `(d,)`, one per feature.
+      num_classes: k, static; eagerly by default 1 + the largest label with weight.
+      sample_weight: `(n,)`, nonnegative; a weight of 2 is the row twice.
+      feature_mask: `(d,)` bool; the weights of a masked column are 0.
+      bias: static; False fixes it at 0.
+      tol: bound on the relative duality gap; by default 1e-8, or 1e-5 in float32.
+      max_steps: cap on the steps; by default 60.
+
+    Returns:
+      `(params, info)`, a Linear whose weights and biases sum to zero over the classes present, and
+      an Info as of `fit`. An absent class has weights 0 and bias -inf.
+
+    Raises:
+      ValueError: shapes that do not fit; eagerly also data that are not valid, and an l2 of 0.
+      TypeError: dtypes or static arguments of the wrong kind.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import svm
+      >>> x = jnp.array([[0.0], [1.0], [3.0], [4.0], [6.0], [7.0]])
+      >>> y = jnp.array([0, 0, 1, 1, 2, 2])
+      >>> params, info = svm.fit_crammer_singer(x, y, l2=0.01)
+      >>> params.weights.round(3).tolist(), info.status.item()
+      ([[-0.5], [0.0], [0.5]], 0)
+    """
+    k = _checks.number_of_classes(num_classes, y, sample_weight)
+    if k < 2:
+        raise ValueError(f"num_classes: expected at least 2, got {k}")
+    data = _checks.table(
+        x, y, sample_weight=sample_weight, feature_mask=feature_mask, num_classes=k
+    )
+    dtype = _checks.working_dtype(data.x)
+    params, info = _fit_joint(
+        k,
+        _checks.static(bias, bool, "bias"),
+        data,
+        _checks.penalty(l2, data.x.shape[1], dtype),
+        _tolerance(tol, dtype, 1e-8),
+        _checks.count(SOFT_STEPS if max_steps is None else max_steps, "max_steps"),
+    )
+    _raise_if_soft_is_invalid(info, data, l2, tol, max_steps, num_classes=k)
+    return params, info
+
+
 def farkas(
     x: Any,
     y: Any,
@@ -242,13 +308,18 @@ def _soft(x, y, l2, loss, sample_weight, feature_mask, bias, tol, max_steps):
         _tolerance(tol, dtype, 1e-8),
         _checks.count(SOFT_STEPS if max_steps is None else max_steps, "max_steps"),
     )
+    _raise_if_soft_is_invalid(info, data, l2, tol, max_steps)
+    return params, duals, info
+
+
+def _raise_if_soft_is_invalid(info, data, l2, tol, max_steps, **options):
     _checks.raise_if_invalid(
         info,
         data,
         nonnegative={"tol": tol, "max_steps": max_steps},
         positive={"l2": (l2, "without a penalty the margin is hard: see svm.fit_hard_margin")},
+        **options,
     )
-    return params, duals, info
 
 
 def _hard(x, y, sample_weight, feature_mask, bias, tol, max_steps):
@@ -318,3 +389,41 @@ def _fit(kind, bias, data, l2, tol, max_steps):
         residual=placed(bound.gap, 0),
     )
     return params, duals, info
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _fit_joint(k, bias, data, l2, tol, max_steps):
+    rows, _, valid = _rows.prepare(data, num_classes=k)
+    valid &= jnp.all((l2 > 0) & jnp.isfinite(l2)) & (tol >= 0) & (max_steps >= 0)
+    truth = rows.y[:, None] == jnp.arange(k, dtype=rows.y.dtype)[None, :]
+    present = jnp.any(truth & (rows.weight > 0)[:, None], axis=0)
+    usable = valid & (jnp.sum(present) > 1)
+    rows = rows._replace(weight=jnp.where(usable, rows.weight, 0))
+    basis = _frame.class_basis(present, l2.dtype)
+    problem = _frame.make(rows, jnp.where(valid, l2, 1), bias, basis)
+    best, steps = _crammer_singer.solve(problem, tol, max_steps)
+    found = _frame.leave(problem, best.theta, bias)
+    # What is proved is said of the params that are returned, the rounding of their bias included.
+    theta = _frame.enter(problem, found, bias)
+    sizes = jnp.sum(_frame.of_basis(problem, jnp.abs(theta)) * problem.sizes[0][None, :], axis=1)
+    slack = 2 * jnp.finfo(theta.dtype).eps * jnp.max(jnp.abs(sizes))
+    bound = _crammer_singer.gap(problem, theta, best.dual, slack)
+    stalled = jnp.where(steps < max_steps, Status.STALLED, Status.MAX_STEPS)
+    status = jnp.where(bound.gap <= tol, Status.CONVERGED, stalled)
+    status = jnp.where(usable, status, Status.CLASS_TOO_SMALL)
+    status = jnp.where(valid, status, Status.INVALID_DATA).astype(jnp.int32)
+
+    def placed(value):
+        return jnp.where(valid, jnp.where(usable, value, 0), jnp.nan)
+
+    params = Linear(
+        weights=placed(found.weights),
+        bias=placed(found.bias) + jnp.where(present, 0, -jnp.inf).astype(l2.dtype),
+    )
+    info = Info(
+        status=status,
+        steps=jnp.where(usable, steps, 0),
+        objective=placed(bound.primal),
+        residual=placed(bound.gap),
+    )
+    return params, info

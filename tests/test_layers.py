@@ -39,6 +39,7 @@ BELOW = [
     "_newton",
     "_wide",
     "_interior",
+    "_crammer_singer",
     "_risk",
 ]
 METHODS = ["perceptron", "least_squares", "fisher", "lda", "qda", "logistic", "softmax", "svm"]

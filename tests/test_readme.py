@@ -36,7 +36,7 @@ def test_the_table_of_statuses_is_complete():
 
 
 def test_the_printed_table_names_every_method():
-    for method in _evaluate.METHODS:
+    for method in _evaluate.methods(2):
         assert re.search(rf"^{re.escape(method.name)} {{2,}}0\.\d{{4}}", README, re.MULTILINE)
 
 

@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
-from sklearn.svm import SVC
+from sklearn.svm import SVC, LinearSVC
 
 from jaxlin import datasets, features, linear, logistic, losses, perceptron, svm
-from jaxlin.types import Status
+from jaxlin.types import Linear, Status
 from tests.counting import compiling_nothing
 from tests.public import assert_close, assert_identical, lane, stack
 
@@ -185,6 +185,119 @@ def test_a_sweep_over_penalties_compiles_once():
     with compiling_nothing():
         for l2 in (1e-4, 1e-2, 1.0, 1e2):
             assert int(svm.fit(x, y, l2=l2)[1].status) == Status.CONVERGED
+
+
+# --- the margin of many classes at once ----------------------------------------------------------
+
+
+def joint_objective(params, x, y, l2, weight=None):
+    return losses.objective(
+        losses.multiclass_hinge, params, np.asarray(x, float), y, l2=l2, sample_weight=weight
+    )
+
+
+@pytest.mark.parametrize("l2", [1 / 150, 1.0])
+def test_liblinear_finds_no_better_classifier(l2):
+    """LIBLINEAR has the same objective where there is no bias."""
+    x, y, *_ = datasets.iris()
+    params, info = svm.fit_crammer_singer(x, y, l2=l2, bias=False)
+    assert info.status == Status.CONVERGED and info.residual <= 1e-8
+    np.testing.assert_allclose(joint_objective(params, x, y, l2), info.objective, rtol=1e-12)
+    peer = LinearSVC(
+        multi_class="crammer_singer",
+        C=float(losses.C_from_l2(l2, 150)),
+        fit_intercept=False,
+        tol=1e-10,
+        max_iter=1_000_000,
+    ).fit(x, y)
+    theirs = joint_objective(Linear(peer.coef_, np.zeros(3)), x, y, l2)
+    assert info.objective <= theirs * (1 + 1e-8)
+    np.testing.assert_allclose(info.objective, theirs, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "data, dtype",
+    [
+        (lambda: datasets.iris()[:2], np.float64),
+        pytest.param(lambda: datasets.iris()[:2], np.float32, marks=pytest.mark.thorough),
+        pytest.param(lambda: load_digits(return_X_y=True), np.float64, marks=pytest.mark.thorough),
+        pytest.param(lambda: wide_classes(), np.float64, marks=pytest.mark.thorough),
+    ],
+)
+def test_no_classifier_is_better_than_the_gap_says(data, dtype):
+    x, y = data()
+    x = x.astype(dtype)
+    l2 = 1 / len(y)
+    params, info = svm.fit_crammer_singer(x, y, l2=l2)
+    assert info.status == Status.CONVERGED
+    assert info.residual <= (1e-8 if dtype == np.float64 else 1e-5)
+    params = jax.tree.map(lambda a: np.asarray(a, float), params)
+    found, gap = joint_objective(params, x, y, l2), float(info.residual)
+    np.testing.assert_allclose(found, info.objective, rtol=1e-12 if dtype == np.float64 else 1e-6)
+    exact, best = svm.fit_crammer_singer(x.astype(float), y, l2=l2, tol=1e-12)
+    assert found * (1 - gap) <= best.objective <= found
+    assert np.abs(np.sum(exact.weights, axis=0)).max() <= 1e-12
+    rng = np.random.default_rng(0)
+    for size in (1e-6, 1e-3, 1.0):
+        change = jax.tree.map(lambda a: size * rng.normal(size=a.shape), params)  # noqa: B023
+        moved = jax.tree.map(np.add, params, change)
+        assert joint_objective(moved, x, y, l2) >= found * (1 - gap)
+
+
+def wide_classes():
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(30, 200)), rng.integers(4, size=30)
+
+
+def test_two_classes_at_once_are_the_hinge_at_half_the_penalty():
+    x, y = drawn(60, 3)
+    x[7] = np.nan
+    weight = np.random.default_rng(1).choice([0.5, 1.0, 3.0], size=60)
+    weight[7] = 0
+    options = dict(sample_weight=weight, feature_mask=np.array([True, False, True]), tol=1e-13)
+    joint, info = svm.fit_crammer_singer(x, y, l2=0.02, **options)
+    plane, single = svm.fit(x, y, l2=0.01, **options)
+    assert info.status == single.status == Status.CONVERGED
+    assert_close(linear.between(joint, 0, 1), plane, 1e-9)
+    np.testing.assert_allclose(info.objective, single.objective, rtol=1e-12)
+    three, _ = svm.fit_crammer_singer(x, 2 * y, l2=0.02, num_classes=3, **options)
+    assert_close(linear.between(three, 0, 2), plane, 1e-9)
+    assert three.bias[1] == -np.inf and not np.any(three.weights[1])
+
+
+def test_every_status_of_many_classes_alone_and_as_a_lane():
+    x, y = drawn(20, 2)
+    y = y + 2 * (x[:, 1] > 1)
+    y[:2], x[1] = (0, 2), x[0]  # no plane separates these
+    one = np.ones(20)
+    good = (x, y, one, 0.1)
+    nan = x.copy()
+    nan[3, 1] = np.nan
+    troubles = [
+        (Status.INVALID_DATA, (nan, y, one, 0.1)),
+        (Status.INVALID_DATA, (x, y, one, 0.0)),
+        (Status.INVALID_DATA, (x, y + 3, one, 0.1)),
+        (Status.CLASS_TOO_SMALL, (x, y, 1.0 * (y == 1), 0.1)),
+        (Status.CONVERGED, (1e6 * x, y, one, 1e11)),
+        (Status.STALLED, (x, y, one, 1e-300)),
+    ]
+
+    def of_lane(x, y, w, l2):
+        return svm.fit_crammer_singer(x, y, sample_weight=w, l2=l2, num_classes=4)
+
+    fit = jax.jit(jax.vmap(of_lane))
+    clean = fit(*stack([good] * (1 + len(troubles))))
+    mixed = fit(*stack([good, *(arguments for _, arguments in troubles)]))
+    assert_identical(lane(clean, 0), lane(mixed, 0))
+    assert clean[1].status[0] == Status.CONVERGED
+    assert [int(s) for s in mixed[1].status[1:]] == [int(status) for status, _ in troubles]
+    alone = lane(mixed[0], 4)
+    assert not np.any(alone.weights) and list(alone.bias) == [-np.inf, 0, -np.inf, -np.inf]
+    assert np.all(np.isnan(lane(mixed[0], 1).weights))
+    with pytest.raises(ValueError, match=r"l2: .* 0.* \(.*fit_hard_margin\)"):
+        svm.fit_crammer_singer(x, y, l2=0.0)
+    with pytest.raises(ValueError, match="num_classes: expected at least 2"):
+        svm.fit_crammer_singer(x, y, l2=0.1, num_classes=1)
 
 
 # --- the hard margin -----------------------------------------------------------------------------

@@ -13,8 +13,8 @@ matrix of softmax regression, D_i - D_i 1 1' D_i / 1' D_i 1 for each row, D_i = 
 The duality gap is a sum of terms that cannot be negative. Duals are made exactly feasible for it:
 those of a class sum to the weight of the class, or its bias has no minimum.
 
-Shapes: `n` rows, `k` classes, `m` = k - 1, `p` coordinates; theta is `(m, p)` in the basis of scores
-that sum to zero, see `_frame`.
+Shapes: `n` rows, `k` classes, `m` = k - 1, `p` coordinates; theta is `(m, p)` in the basis of
+scores that sum to zero, see `_frame`.
 """
 
 import functools
@@ -65,6 +65,7 @@ class Bound(NamedTuple):
 class _Task(NamedTuple):
     """The problem as the loop sees it.
 
+    basis: `(k, m)`, the problem's
     truth: `(n, k)`, one-hot
     live: `(n, k)` bool, the classes present, in rows with weight
     share: `(k,)`, the weight of each class
@@ -72,6 +73,7 @@ class _Task(NamedTuple):
     """
 
     problem: Problem
+    basis: jax.Array
     truth: jax.Array
     live: jax.Array
     share: jax.Array
@@ -132,29 +134,31 @@ def gap(problem: Problem, theta: jax.Array, dual: jax.Array, slack: jax.Array) -
 
 def _task(problem: Problem) -> _Task:
     rows, basis = problem.rows, problem.basis
+    if basis is None:
+        raise TypeError("problem.basis: expected that of several scores, got None")
     present = jnp.any(basis != 0, axis=1)
     truth = rows.y[:, None] == jnp.arange(present.size, dtype=rows.y.dtype)[None, :]
     live = (rows.weight > 0)[:, None] & present[None, :]
     truth = (truth & live).astype(basis.dtype)
     weighted = rows.weight[:, None] * truth
     nothing = jnp.zeros_like(problem.spread)
-    task = _Task(problem, truth, live, jnp.sum(weighted, axis=0), nothing, nothing)
+    task = _Task(problem, basis, truth, live, jnp.sum(weighted, axis=0), nothing, nothing)
     pull = _sums(task, weighted)
     return task._replace(pull=dot(basis.T, pull), mean=jnp.sum(pull, axis=0))
 
 
 def _scores(task: _Task, theta: jax.Array) -> jax.Array:
     """`(n, k)`."""
-    return dot(_frame.products(task.problem, theta.T), task.problem.basis.T)
+    return dot(_frame.products(task.problem, theta.T), task.basis.T)
 
 
 def _residue(task: _Task, dual: jax.Array) -> jax.Array:
     """c (onehot(y) - a) in the basis, `(n, m)`."""
-    return dot(task.problem.rows.weight[:, None] * (task.truth - dual), task.problem.basis)
+    return dot(task.problem.rows.weight[:, None] * (task.truth - dual), task.basis)
 
 
 def _sums(task: _Task, columns: jax.Array, ratio: jax.Array | None = None):
-    """Products `(q, p)` of columns `(n, q)` with the rows, and, with D `(n, k)`, the matrix of D."""
+    """Products `(q, p)` of columns `(n, q)` with the rows; with D `(n, k)` also the matrix of D."""
     problem, q = task.problem, columns.shape[1]
     m = problem.used.size
     first, second = np.triu_indices(m)
@@ -190,10 +194,10 @@ def _curvature(problem: Problem, ratio: jax.Array) -> jax.Array:
 def _feasible(task: _Task, dual: jax.Array) -> jax.Array:
     """Positive duals `(n, k)` of sum 1 in each row and, with a bias, of each class its weight.
 
-    For that a row moves by a_r (l_r - a . l), with multipliers l of the classes: by more where it is
-    undecided, and no dual by more than a part of itself.
+    For that a row moves by a_r (l_r - a . l), with multipliers l of the classes: by more where it
+    is undecided, and no dual by more than a part of itself.
     """
-    problem, basis = task.problem, task.problem.basis
+    problem, basis = task.problem, task.basis
     total = jnp.sum(dual, axis=1, keepdims=True)
     dual = dual / jnp.where(total > 0, total, 1)
     if problem.spread.size == problem.centre.size:
@@ -220,7 +224,7 @@ def _bound(task, theta, scores, dual, residue, slack=0.0) -> Bound:
       slack: by how much the scores of a class may be off, all alike.
     """
     problem, live = task.problem, task.live
-    c, basis, penalty = problem.rows.weight, problem.basis, problem.penalty[None, :]
+    c, basis, penalty = problem.rows.weight, task.basis, problem.penalty[None, :]
     held = penalty > 0
     if problem.spread.size > problem.centre.size:
         # Unless it is rounding, what a class is owed comes by a shift of all rows alike, and by so
@@ -284,7 +288,7 @@ def _advance(task: _Task, tol: jax.Array, state: _State) -> _State:
     """Move by the step at hand, judge the point, and make the next step."""
     problem, live = task.problem, task.live
     c = problem.rows.weight[:, None]
-    present = jnp.sum(jnp.any(problem.basis != 0, axis=1))
+    present = jnp.sum(jnp.any(task.basis != 0, axis=1))
     dtype = state.theta.dtype
     eps, tiny = jnp.finfo(dtype).eps, jnp.finfo(dtype).tiny
     held = state.theta, state.dual, state.slack, state.top
@@ -304,7 +308,7 @@ def _advance(task: _Task, tol: jax.Array, state: _State) -> _State:
         return free - ratio * (sum_free / whole_ratio), sum_free
 
     def forced(change):
-        return dot(c * change, problem.basis)
+        return dot(c * change, task.basis)
 
     def moves(product, sum_free, moved):
         """The step of every part of the state, and how far it may go."""

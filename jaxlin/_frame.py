@@ -143,6 +143,11 @@ def make(rows: _rows.Rows, l2: jax.Array, bias: bool, basis: jax.Array | None = 
     )
 
 
+def live(problem: Problem, rows: _rows.Rows, l2: jax.Array) -> Problem:
+    """The problem, differentiable in what the user gave; the frame is a choice of ours."""
+    return problem._replace(rows=rows, penalty=penalty(l2, problem.scale, problem.spread))
+
+
 def class_basis(present: jax.Array, dtype: Any) -> jax.Array:
     """Orthonormal columns `(k, k - 1)` of sum 0 over the classes present `(k,)`: Helmert's.
 

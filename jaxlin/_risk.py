@@ -207,7 +207,7 @@ def _fit_rows(spec, rows, usable, l2, init, tol, max_steps, basis):
     info = _info(outcome, tol, cap)
     if spec.complete:
         proper = usable & (info.status <= Status.MAX_STEPS)
-        found = _wide.differentiable(spec, _live(problem, rows, l2), found, proper)
+        found = _wide.differentiable(spec, _frame.live(problem, rows, l2), found, proper)
     return _frame.leave(problem, found, spec.bias), info, jnp.bool_(False)
 
 
@@ -233,17 +233,12 @@ def _fit_features(spec, rows, usable, l2, init, tol, max_steps, basis):
     found = _linalg.after(outcome.certified, found)
     info = _info(outcome, tol, last)
     if spec.complete:  # without, the call is eager: not differentiated
-        live = _live(problem, rows, l2)
+        live = _frame.live(problem, rows, l2)
         proper = usable & (info.status <= Status.MAX_STEPS)
         gradient = functools.partial(_passes.flat_gradient, spec)
         flat = _implicit.root(gradient, True, live, found.reshape(-1), proper)
         found = flat.reshape(found.shape)
     return _frame.leave(problem, found, spec.bias), info, outcome.unsettled & usable
-
-
-def _live(problem: Problem, rows: _rows.Rows, l2: jax.Array) -> Problem:
-    """The problem, differentiable in what the user gave; the frame is a choice of ours."""
-    return problem._replace(rows=rows, penalty=_frame.penalty(l2, problem.scale, problem.spread))
 
 
 def _info(outcome: _newton.Outcome, tol: jax.Array, cap: jax.Array) -> Info:

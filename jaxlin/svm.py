@@ -31,8 +31,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _checks, _crammer_singer, _frame, _interior, _rows, linear, losses
-from jaxlin._interior import Kind
+from jaxlin import _checks, _crammer_singer, _frame, _margin, _risk, _rows, linear, losses
+from jaxlin._gap import Kind
 from jaxlin._linalg import dot
 from jaxlin.types import Hyperplane, Info, Linear, Status
 
@@ -300,7 +300,7 @@ def _soft(x, y, l2, loss, sample_weight, feature_mask, bias, tol, max_steps):
     dtype = _checks.working_dtype(data.x)
     if loss not in _KINDS:
         raise TypeError(f"loss: expected losses.hinge or losses.squared_hinge, got {loss!r}")
-    params, duals, info = _fit(
+    params, duals, info = _run(
         _KINDS[loss],
         _checks.static(bias, bool, "bias"),
         data,
@@ -325,7 +325,7 @@ def _raise_if_soft_is_invalid(info, data, l2, tol, max_steps, **options):
 def _hard(x, y, sample_weight, feature_mask, bias, tol, max_steps):
     data = _checks.table(x, y, sample_weight=sample_weight, feature_mask=feature_mask)
     dtype = _checks.working_dtype(data.x)
-    params, duals, info = _fit(
+    params, duals, info = _run(
         Kind.HARD,
         _checks.static(bias, bool, "bias"),
         data,
@@ -343,52 +343,47 @@ def _tolerance(tol: Any, dtype: Any, double: float) -> jax.Array:
     return _checks.tolerance(tol, dtype)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def _fit(kind, bias, data, l2, tol, max_steps):
+def _run(kind, bias, *arguments):
+    """`_fit`, by way of a program that is half as long where that may do, see `_risk.run`."""
+    if kind is Kind.SQUARED and _checks.concrete(arguments):
+        found, unsettled = _fit(kind, bias, False, *arguments)
+        if not unsettled:
+            return found
+    return _fit(kind, bias, True, *arguments)[0]
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def _fit(kind, bias, complete, data, l2, tol, max_steps):
     rows, _, valid = _rows.prepare(data, num_classes=2)
     valid &= jnp.all((l2 > 0) & jnp.isfinite(l2)) & (tol >= 0) & (max_steps >= 0)
     zero = jnp.any((rows.weight > 0) & (rows.y < 1))
     one = jnp.any((rows.weight > 0) & (rows.y > 0))
     usable = valid & zero & one
     rows = rows._replace(weight=jnp.where(usable, rows.weight, 0))
-    problem = _frame.make(rows, jnp.where(valid, l2, 1), bias)
-    # The objective may be scaled.
-    largest = jnp.max(problem.penalty, initial=0)
-    scale = jnp.where((largest > 0) & (kind is Kind.HARD), 1 / largest, 1)
-    scaled = problem._replace(penalty=problem.penalty * scale)
-    outcome = _interior.solve(kind, scaled, tol, max_steps)
-    theta, dual = outcome.bound.theta, outcome.bound.dual
-    if kind is not Kind.HARD:
-        theta = _interior.lengthened(kind, problem, theta, dual)
-    found = _frame.leave(problem, theta[None], bias)
-    # What is proved is said of the params that are returned, the rounding of their bias included.
-    theta = _frame.enter(problem, found, bias)[0]
-    slack = 2 * jnp.finfo(theta.dtype).eps * jnp.sum(jnp.abs(theta) * problem.sizes[0])
-    bound = _interior.gap(kind, problem, theta, dual, slack)
-    stalled = jnp.where(outcome.steps < max_steps, Status.STALLED, Status.MAX_STEPS)
-    status = jnp.where(bound.gap <= tol, Status.CONVERGED, stalled)
-    status = jnp.where(outcome.touching, Status.NOT_SEPARABLE, status)
-    status = jnp.where(usable, status, Status.CLASS_TOO_SMALL)
-    status = jnp.where(valid, status, Status.INVALID_DATA).astype(jnp.int32)
-    alone = jnp.where(one, 1, -1).astype(theta.dtype) if bias else jnp.zeros((), theta.dtype)
-
-    def placed(value, limit):
-        return jnp.where(valid, jnp.where(usable, value, limit), jnp.nan)
-
-    params = Hyperplane(weights=placed(found.weights[0], 0), bias=placed(found.bias[0], alone))
+    l2 = jnp.where(valid, l2, 1)
+    smooth = kind is Kind.SQUARED
+    problem = _frame.make(*(jax.lax.stop_gradient((rows, l2)) if smooth else (rows, l2)), bias)
+    found = _margin.solve(kind, bias, complete, problem, tol, max_steps)
+    params, dual = found.params, found.bound.dual
+    if smooth and complete:  # without, the call is eager: not differentiated
+        params, moved = _margin.differentiable(bias, _frame.live(problem, rows, l2), params, usable)
+        dual = dual + (moved - jax.lax.stop_gradient(moved))
+    stalled = jnp.where(found.steps < max_steps, Status.STALLED, Status.MAX_STEPS)
+    status = jnp.where(found.bound.gap <= tol, Status.CONVERGED, stalled)
+    status = jnp.where(found.touching, Status.NOT_SEPARABLE, status)
+    alone = jnp.where(one, 1, -1).astype(l2.dtype) if bias else jnp.zeros((), l2.dtype)
+    limit = Hyperplane(weights=jnp.zeros((), l2.dtype), bias=alone)
+    primal, gap = (jnp.where(usable, a, 0) for a in (found.bound.primal, found.bound.gap))
+    info = Info(status, found.steps, primal, gap)
+    params = Hyperplane(weights=params.weights[0], bias=params.bias[0])
+    params, info = _risk.in_place(params, info, limit, valid, usable)
     if kind is Kind.HARD:
-        weight = jnp.where(rows.weight > 0, bound.dual, 0)
-        weight = weight / jnp.sum(weight)
-        duals = jnp.where(outcome.touching & usable, weight, jnp.nan)
+        weight = jnp.where(rows.weight > 0, dual, 0)
+        duals = jnp.where(found.touching & usable, weight / jnp.sum(weight), jnp.nan)
     else:
-        duals = placed(rows.weight * bound.dual / jnp.max(l2), 0)
-    info = Info(
-        status=status,
-        steps=jnp.where(usable, outcome.steps, 0),
-        objective=placed(bound.primal, 0),
-        residual=placed(bound.gap, 0),
-    )
-    return params, duals, info
+        alphas = rows.weight * dual / jnp.max(l2)
+        duals, _ = _risk.in_place(alphas, info, jnp.zeros((), l2.dtype), valid, usable)
+    return (params, duals, info), found.unsettled & usable
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
@@ -405,25 +400,13 @@ def _fit_joint(k, bias, data, l2, tol, max_steps):
     found = _frame.leave(problem, best.theta, bias)
     # What is proved is said of the params that are returned, the rounding of their bias included.
     theta = _frame.enter(problem, found, bias)
-    sizes = jnp.sum(_frame.of_basis(problem, jnp.abs(theta)) * problem.sizes[0][None, :], axis=1)
-    slack = 2 * jnp.finfo(theta.dtype).eps * jnp.max(jnp.abs(sizes))
+    sizes = dot(jnp.abs(basis), dot(jnp.abs(theta), problem.sizes[0]))
+    slack = 2 * jnp.finfo(theta.dtype).eps * jnp.max(sizes)
     bound = _crammer_singer.gap(problem, theta, best.dual, slack)
     stalled = jnp.where(steps < max_steps, Status.STALLED, Status.MAX_STEPS)
     status = jnp.where(bound.gap <= tol, Status.CONVERGED, stalled)
-    status = jnp.where(usable, status, Status.CLASS_TOO_SMALL)
-    status = jnp.where(valid, status, Status.INVALID_DATA).astype(jnp.int32)
-
-    def placed(value):
-        return jnp.where(valid, jnp.where(usable, value, 0), jnp.nan)
-
-    params = Linear(
-        weights=placed(found.weights),
-        bias=placed(found.bias) + jnp.where(present, 0, -jnp.inf).astype(l2.dtype),
-    )
-    info = Info(
-        status=status,
-        steps=jnp.where(usable, steps, 0),
-        objective=placed(bound.primal),
-        residual=placed(bound.gap),
-    )
+    nothing = jax.tree.map(jnp.zeros_like, found)
+    info = Info(status, steps, bound.primal, bound.gap)
+    params, info = _risk.in_place(found, info, nothing, valid, usable)
+    params = params._replace(bias=params.bias + jnp.where(present, 0, -jnp.inf).astype(l2.dtype))
     return params, info

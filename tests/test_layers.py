@@ -38,8 +38,10 @@ BELOW = [
     "_proof",
     "_newton",
     "_wide",
+    "_gap",
     "_interior",
     "_crammer_singer",
+    "_margin",
     "_risk",
 ]
 METHODS = ["perceptron", "least_squares", "fisher", "lda", "qda", "logistic", "softmax", "svm"]

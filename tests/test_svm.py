@@ -179,6 +179,34 @@ def test_options_are_felt():
         assert losses.objective(losses.hinge, moved, x + 0.1, y, l2=0.1) >= least * (1 - 1e-8)
 
 
+def test_derivatives_of_the_squared_hinge():
+    x, y = drawn(24, 3)
+    weight = np.ones(24)
+    weight[5] = 0
+    rng = np.random.default_rng(0)
+    moves = rng.normal(size=x.shape), rng.normal(size=24) * (weight > 0), np.array([0.1, 0.2, 0.3])
+    at = x, weight, np.full(3, 0.2)
+
+    def outcome(x, weight, l2):
+        params, _ = svm.fit(x, y, l2=l2, sample_weight=weight, loss=losses.squared_hinge, tol=1e-13)
+        return jnp.sum(jnp.sin(params.weights)) + params.bias**2
+
+    grads = jax.grad(outcome, argnums=(0, 1, 2))(*map(jnp.asarray, at))
+    h = 1e-6
+    ahead, back = (
+        outcome(*(a + sign * h * m for a, m in zip(at, moves, strict=True))) for sign in (1, -1)
+    )
+    along = sum(jnp.vdot(g, m) for g, m in zip(grads, moves, strict=True))
+    np.testing.assert_allclose(along, (ahead - back) / (2 * h), rtol=1e-7)
+
+    def pulled(l2):
+        alphas, _ = svm.fit_dual(x, y, l2=l2, loss=losses.squared_hinge, tol=1e-13)
+        return jnp.sum(alphas**2)
+
+    slope = jax.jacfwd(pulled)(0.2)
+    np.testing.assert_allclose(slope, (pulled(0.2 + h) - pulled(0.2 - h)) / (2 * h), rtol=1e-6)
+
+
 def test_a_sweep_over_penalties_compiles_once():
     x, y = drawn(50, 3)
     svm.fit(x, y, l2=0.5)

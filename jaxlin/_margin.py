@@ -1,0 +1,151 @@
+"""The plane of large margin in the user's units, by the method that suits its loss, and its proof.
+
+The hinge and the hard margin are found by the interior point method of `_interior`. The squared
+hinge is smooth, its gradient piecewise linear: Newton's method ends after a few steps on the piece
+that holds the optimum (Keerthi and DeCoste, 2005, "A modified finite Newton method for fast
+solution of large scale linear SVMs"); where it does not, the interior point method does. Its
+optimum has a derivative.
+
+Shapes: `n` rows, `d` features; theta is `(1, p)` in the frame of `_frame`.
+"""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxlin import _frame, _gap, _implicit, _interior, _linalg, _newton, _passes, _rows, losses
+from jaxlin._frame import Problem
+from jaxlin._gap import Bound, Kind
+from jaxlin._linalg import dot
+from jaxlin.types import Linear
+
+
+class Plane(NamedTuple):
+    """What was found.
+
+    params: of one score
+    bound: what is proved of them
+    touching: whether no plane separates the classes
+    unsettled: whether only the complete program can tell
+    """
+
+    params: Linear
+    bound: Bound
+    steps: jax.Array
+    touching: jax.Array
+    unsettled: jax.Array
+
+
+def solve(
+    kind: Kind, bias: bool, complete: bool, problem: Problem, tol: jax.Array, cap: jax.Array
+) -> Plane:
+    """The plane of largest margin.
+
+    Args:
+      kind: static.
+      bias: static.
+      complete: static, whether the program holds the interior point method for the squared hinge.
+      problem: rows of y in {0, 1}, of both classes, and weights; a hard margin counts rows alike.
+      tol: bound on the relative duality gap.
+      cap: on the steps.
+    """
+    never = jnp.bool_(False)
+    if kind is Kind.SQUARED:
+        return _by_newton(bias, complete, problem, tol, cap)
+    # The objective of a hard margin may be scaled.
+    largest = jnp.max(problem.penalty, initial=0)
+    scale = jnp.where((largest > 0) & (kind is Kind.HARD), 1 / largest, 1)
+    scaled = problem._replace(penalty=problem.penalty * scale)
+    bound, steps, touching = _interior.solve(kind, scaled, tol, cap)
+    theta = bound.theta
+    if kind is Kind.HINGE:
+        theta = _gap.lengthened(kind, problem, theta, bound.dual)
+    return Plane(*_returned(kind, bias, problem, theta, bound.dual), steps, touching, never)
+
+
+def _returned(kind, bias, problem, theta, dual=None) -> tuple[Linear, Bound]:
+    """The params, and what is proved of them as they are, the rounding of their bias included."""
+    params = _frame.leave(problem, theta[None], bias)
+    (theta,) = _frame.enter(problem, params, bias)
+    slack = 2 * jnp.finfo(theta.dtype).eps * jnp.sum(jnp.abs(theta) * problem.sizes[0])
+    if dual is None:
+        dual = _gap.of_squares(problem, theta)
+    return params, _gap.proved(kind, problem, theta, dual, slack)
+
+
+def _by_newton(bias, complete, problem, tol, cap) -> Plane:
+    kind, spec = Kind.SQUARED, _spec(bias)
+    n, d = problem.rows.x.shape
+    work, back = _frame.in_row_space(problem) if n < d else (problem, lambda theta: theta)
+    start = jnp.zeros((1, work.spread.size), work.spread.dtype)
+    # The gap is of the order of the square of the gradient.
+    floor = float(jnp.finfo(start.dtype).eps) ** (2 / 3)
+    origin = _passes.value_at_origin(spec, work)
+    run = _newton.descend(spec, work, start, origin, jnp.asarray(floor, tol.dtype), cap, 0)
+    params, bound = _returned(kind, bias, problem, back(run.point.theta)[0])
+    found = Plane(params, bound, run.steps, jnp.bool_(False), ~(bound.gap <= tol))
+    if not complete:
+        return found
+
+    def more(problem, found):
+        bound, steps, _ = _interior.solve(kind, problem, tol, cap)
+        params, bound = _returned(kind, bias, problem, bound.theta, bound.dual)
+        better = bound.gap < found.bound.gap
+        this, that = (params, bound), (found.params, found.bound)
+        params, bound = jax.tree.map(functools.partial(jnp.where, better), this, that)
+        return found._replace(params=params, bound=bound, steps=jnp.maximum(found.steps, steps))
+
+    # A lane without rows has nothing to find.
+    needed = found.unsettled & jnp.any(problem.rows.weight > 0)
+    found = _linalg.when(needed, more, found, (problem, found))
+    return found._replace(unsettled=jnp.bool_(False))
+
+
+def differentiable(
+    bias: bool, problem: Problem, params: Linear, proper: jax.Array
+) -> tuple[Linear, jax.Array]:
+    """Params of the squared hinge, and its duals `(n,)`, with their derivatives.
+
+    Args:
+      bias: static.
+      problem: whose rows and penalty are what is to be differentiated in.
+      params: the optimum, as `solve` returned it.
+      proper: whether it is one.
+    """
+    still = jax.lax.stop_gradient(problem)
+    theta = _frame.enter(still, params, bias)
+    gradient = functools.partial(_passes.flat_gradient, _spec(bias))
+    flat = _implicit.root(gradient, True, problem, theta.reshape(-1), proper)
+    moved = _frame.leave(still, flat.reshape(theta.shape), bias)
+    params = jax.tree.map(lambda a, b: a + (b - jax.lax.stop_gradient(b)), params, moved)
+    scores = _rows.map_rows(lambda x: dot(x, params.weights[0]) + params.bias[0], problem.rows)
+    sign = jnp.where(problem.rows.y > 0, 1, -1).astype(scores.dtype)
+    return params, 2 * jnp.maximum(1 - sign * scores, 0)
+
+
+def _spec(bias: bool) -> _passes.Spec:
+    return _passes.Spec(
+        loss=_squared_hinge,
+        curvature=_curvature,
+        agreement=_agreement,
+        solver=None,
+        bias=bias,
+        complete=False,
+        penalised=True,
+    )
+
+
+def _squared_hinge(scores: jax.Array, y: jax.Array) -> jax.Array:
+    return losses.squared_hinge(scores[0], y)
+
+
+def _curvature(scores: jax.Array, y: jax.Array) -> jax.Array:
+    return jnp.full((), 2, scores.dtype)
+
+
+def _agreement(scores: jax.Array, y: jax.Array) -> _passes.Agreement:
+    """With nothing: the penalty sees to an optimum, whether the classes are separable or not."""
+    never = jnp.zeros(1, bool)
+    return _passes.Agreement(value=scores, sign=jnp.ones_like(scores), tight=~never, inert=never)

@@ -133,6 +133,8 @@ def count(value: Any, name: str) -> jax.Array:
 
 def penalty(l2: Any, d: int, dtype: Any) -> jax.Array:
     """`l2` as one penalty per feature, `(d,)`."""
+    if isinstance(l2, int | float):
+        return np.full(d, l2, dtype)  # type: ignore[return-value] # as in scalar
     l2 = real(l2, "l2")
     if l2.shape not in ((), (d,)):
         raise ValueError(
@@ -161,9 +163,11 @@ def static(value: Any, kinds: type | tuple[type, ...], name: str) -> Any:
 
 
 def concrete(tree: Any) -> bool:
-    """Whether nothing is traced here, and all values of the tree can be read by this process."""
-    here = jnp.zeros(())  # traced under jit, even where all that is given is not
-    arrays = [a for a in jax.tree.leaves((tree, here)) if isinstance(a, jax.Array)]
+    """Whether no value of the tree is traced, and all can be read by this process.
+
+    Under jit what is computed from constants is traced, though they are not.
+    """
+    arrays = [a for a in jax.tree.leaves(tree) if isinstance(a, jax.Array)]
     return not any(isinstance(a, jax.core.Tracer) or not a.is_fully_addressable for a in arrays)
 
 

@@ -142,7 +142,7 @@ def run(program: Any, spec: Spec, k: int, data: _checks.Table, l2: jax.Array, *r
         if not wide and data.x.size <= NEWTON_ENTRIES:
             lean = lean._replace(penalised=None)  # the same program
         found, unsettled = program(lean, k, data, l2, *rest)
-        if not unsettled:
+        if _checks.concrete(unsettled) and not unsettled:
             return found
     return program(spec, k, data, l2, *rest)[0]
 

@@ -347,7 +347,7 @@ def _run(kind, bias, *arguments):
     """`_fit`, by way of a program that is half as long where that may do, see `_risk.run`."""
     if kind is Kind.SQUARED and _checks.concrete(arguments):
         found, unsettled = _fit(kind, bias, False, *arguments)
-        if not unsettled:
+        if _checks.concrete(unsettled) and not unsettled:
             return found
     return _fit(kind, bias, True, *arguments)[0]
 

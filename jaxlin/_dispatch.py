@@ -9,12 +9,13 @@ from typing import Any
 
 import jax
 
-from jaxlin import gaussian, linear, quadratic
-from jaxlin.types import Gaussian, Hyperplane, Linear, Quadratic, TiedGaussian
+from jaxlin import gaussian, linear, pairwise, quadratic
+from jaxlin.types import Gaussian, Hyperplane, Linear, Pairwise, Quadratic, TiedGaussian
 
 _MODELS: dict[type, ModuleType] = {
     Hyperplane: linear,
     Linear: linear,
+    Pairwise: pairwise,
     Quadratic: quadratic,
     Gaussian: gaussian,
     TiedGaussian: gaussian,
@@ -78,7 +79,7 @@ def probabilities(params: Any, x: Any) -> jax.Array:
       `(..., k)`, k = 2 for a Hyperplane.
 
     Raises:
-      TypeError: the params are of no type that jaxlin knows.
+      TypeError: the params are of no type that jaxlin knows, or a Pairwise.
 
     Example:
       >>> import jax.numpy as jnp
@@ -87,7 +88,7 @@ def probabilities(params: Any, x: Any) -> jax.Array:
       >>> jaxlin.probabilities(plane, jnp.array([0.0])).tolist()
       [0.5, 0.5]
     """
-    return _model(params).probabilities(params, x)
+    return _verb(params, "probabilities")(params, x)
 
 
 def log_probabilities(params: Any, x: Any) -> jax.Array:
@@ -110,7 +111,14 @@ def log_probabilities(params: Any, x: Any) -> jax.Array:
       >>> jaxlin.log_probabilities(plane, jnp.array([1.0]))[0].item()
       -10000.0
     """
-    return _model(params).log_probabilities(params, x)
+    return _verb(params, "log_probabilities")(params, x)
+
+
+def _verb(params: Any, name: str) -> Any:
+    model = _model(params)
+    if not hasattr(model, name):
+        raise TypeError(f"params: a {type(params).__name__} votes, and has no {name}")
+    return getattr(model, name)
 
 
 def _model(params: Any) -> ModuleType:

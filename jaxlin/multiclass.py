@@ -1,11 +1,13 @@
 """From a binary fit to a fit of k classes: combinators that take a fit and return a fit.
 
+`one_vs_rest` fits one plane per class against all others, `one_vs_one` one per pair of classes.
+
 Reach for these where a method is binary by nature (the perceptron, the support vector machine);
 `softmax` and `lda` treat k classes as one problem, and their probabilities are the better for it.
-Each binary fit is one lane of a vmap over the classes: x is never copied, every option goes
-unchanged to each, and one Info speaks for all: the worst status, the largest residual and number
-of steps, the sum of the objectives, over the classes that are present. Shapes: `n` examples, `d`
-features, `k` classes.
+Each binary fit is one lane of a vmap: x is never copied, every option goes unchanged to each, and
+one Info speaks for all: the worst status, the largest residual and number of steps, the sum of the
+objectives, over the classes that are present. Shapes: `n` examples, `d` features, `k` classes, `p`
+= k (k - 1) / 2 pairs.
 """
 
 import functools
@@ -15,8 +17,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _checks, _options, _rows, linear
-from jaxlin.types import Hyperplane, Info, Linear, Status
+from jaxlin import _checks, _options, _rows, linear, pairwise
+from jaxlin.types import Hyperplane, Info, Linear, Pairwise, Status
 
 Fit = Callable[..., tuple[Any, Info]]
 
@@ -62,15 +64,67 @@ def one_vs_rest(fit: Fit) -> Fit:
         **options: Any,
     ) -> tuple[Linear, Info]:
         """One binary fit per class, against the others: see `multiclass.one_vs_rest`."""
-        mask = options.get("feature_mask")
-        data = _checks.table(x, y, sample_weight=sample_weight, feature_mask=mask)
-        k = _checks.number_of_classes(num_classes, y, sample_weight)
-        split = _options.split(options, _checks.working_dtype(data.x))
-        params, info = _one_vs_rest(fit, k, split.static, data, key, split.traced)
-        _raise_if_invalid(fit, info, data, k, key, options)
-        return params, info
+        return _run(_one_vs_rest, fit, x, y, num_classes, sample_weight, key, options)
 
     return fit_one_vs_rest
+
+
+@functools.cache
+def one_vs_one(fit: Fit) -> Fit:
+    """Make a k-class fit of a binary one: one plane per pair of classes.
+
+    Every plane votes, see `pairwise`. A pair's fit sees the rows of its two classes only: those of
+    others have weight 0. Scores of different planes need not share a scale, and where a class lies
+    between others it is found, which one plane against all others may not do.
+
+    Args:
+      fit: `fit(x, y, *, sample_weight, ...) -> (Hyperplane, Info)`, of this package or your own. It
+        is called under `jax.vmap`, with `key=` only where the caller gives one.
+
+    Returns:
+      `fit(x, y, *, num_classes=None, sample_weight=None, key=None, **options)`, which returns
+      `(Pairwise, Info)`. A key is split, one part per pair. A class without weight is absent: it
+      loses against every class that is not, and is no part of the Info; with fewer than two classes
+      that is CLASS_TOO_SMALL. The same function is returned for the same `fit`, so that a second
+      call compiles nothing.
+
+    Raises:
+      TypeError: (from the returned fit) `fit` returns params of another type.
+      ValueError: (from the returned fit, eagerly) the data or an option are invalid.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> import jaxlin
+      >>> from jaxlin import multiclass, perceptron
+      >>> x, y = jnp.array([[1.0], [2.0], [5.0], [6.0], [9.0]]), jnp.array([0, 0, 1, 1, 2])
+      >>> params, info = multiclass.one_vs_one(perceptron.fit)(x, y)
+      >>> jaxlin.predict(params, x).tolist()
+      [0, 0, 1, 1, 2]
+    """
+
+    def fit_one_vs_one(
+        x: Any,
+        y: Any,
+        *,
+        num_classes: int | None = None,
+        sample_weight: Any = None,
+        key: jax.Array | None = None,
+        **options: Any,
+    ) -> tuple[Pairwise, Info]:
+        """One binary fit per pair of classes: see `multiclass.one_vs_one`."""
+        return _run(_one_vs_one, fit, x, y, num_classes, sample_weight, key, options)
+
+    return fit_one_vs_one
+
+
+def _run(program, fit, x, y, num_classes, sample_weight, key, options):
+    mask = options.get("feature_mask")
+    data = _checks.table(x, y, sample_weight=sample_weight, feature_mask=mask)
+    k = _checks.number_of_classes(num_classes, y, sample_weight)
+    split = _options.split(options, _checks.working_dtype(data.x))
+    params, info = program(fit, k, split.static, data, key, split.traced)
+    _raise_if_invalid(fit, info, data, k, key, options)
+    return params, info
 
 
 def probabilities(params: Linear, x: Any) -> jax.Array:
@@ -121,6 +175,46 @@ def _one_vs_rest(fit, k, static, data, key, traced):
     planes, infos = _checked(result)
     info = _summary(infos, present, valid)
     return _gather(planes, present, info.status != Status.INVALID_DATA), info
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def _one_vs_one(fit, k, static, data, key, traced):
+    if k < 2:
+        raise ValueError(f"num_classes: expected at least 2, got {k}")
+    rows, _, valid = _rows.prepare(data, num_classes=k)
+    first, second = (jnp.asarray(a, rows.y.dtype) for a in pairwise.pairs(k))
+    is_second = rows.y[None, :] == second[:, None]
+    inside = is_second | (rows.y[None, :] == first[:, None])
+    classes = jnp.arange(k, dtype=rows.y.dtype)
+    seen = (rows.y[None, :] == classes[:, None]) & (rows.weight > 0)[None, :]
+    present = jnp.any(seen, axis=1)
+    options = _options.join(_options.Options(static, traced))
+    dtype = _checks.working_dtype(data.x)
+    given = data.sample_weight
+    weight = jnp.ones(rows.weight.shape, dtype) if given is None else given
+
+    def binary(label, inside, key):
+        # A row of another class may hold anything.
+        own = jnp.where(inside, weight, 0)
+        keys = {} if key is None else {"key": key}
+        return fit(data.x, label, sample_weight=own, **options, **keys)
+
+    keys = None if key is None else jax.random.split(key, len(first))
+    planes, infos = _checked(
+        jax.vmap(binary, in_axes=(0, 0, None if key is None else 0))(
+            is_second.astype(jnp.int32), inside, keys
+        )
+    )
+    here, there = present[first], present[second]
+    info = _summary(infos, here & there, valid)
+    few = valid & (jnp.sum(present) < 2)
+    info = info._replace(status=jnp.where(few, jnp.int32(Status.CLASS_TOO_SMALL), info.status))
+    alone = _checks.safe_range(dtype) * (there.astype(dtype) - here.astype(dtype))
+    weights, bias = planes
+    weights = jnp.where((here & there)[:, None], weights, jnp.zeros((), weights.dtype))
+    bias = jnp.where(here & there, bias, alone)
+    usable = info.status != Status.INVALID_DATA
+    return Pairwise(*(jnp.where(usable, a, jnp.nan) for a in (weights, bias))), info
 
 
 def _checked(result: Any) -> tuple[Hyperplane, Info]:

@@ -1,20 +1,28 @@
 """Resampling as weights: a fold is a vector of zeros and ones, never a copy of the data.
 
 Whatever leaves rows out or counts them twice is one more row of a `(lanes, n)` array of training
-weights, so that all folds are one vmapped fit over a shared `x`. `kfold` and `stratified_kfold`
-make such weights, `cross_validate` judges any fit with them. Shapes: `n` examples, `d` features,
-`k` classes.
+weights, so that all folds are one vmapped fit over a shared `x`. The first functions here make such
+weights: `kfold`, `bootstrap` and their like. The others run any fit with them: `refit`,
+`cross_validate`, `permutation_test`, `regularization_path`, `select`.
+
+All run under jit and on further vmapped axes. Many lanes run so many at a time that what they hold
+stays in cache, chosen from the shapes unless `batch_size` says so; a bare `jax.vmap` of a fit holds
+every lane at once. Options of a fit go as keywords, so that one compile serves all their values: a
+lambda made anew compiles anew. Groups elsewhere: draw groups and index, `bootstrap(key, num_sites,
+draws=1000)[:, site]`, `leave_one_out(num_runs)[:, run]`.
+
+Shapes: `n` examples, `d` features, `k` classes.
 """
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlin import _checks, _dispatch, _options
+from jaxlin import _checks, _dispatch, _lanes, _options, features
 from jaxlin.types import Info, Status
 
 Fit = Callable[..., tuple[Any, Info]]
@@ -83,6 +91,251 @@ def stratified_kfold(key: jax.Array, y: Any, *, folds: int) -> jax.Array:
     return _stratified_kfold(key, y, _number_of_folds(folds, len(y)))
 
 
+def group_kfold(groups: Any, *, folds: int) -> jax.Array:
+    """Deal whole groups of rows into folds: no group is in training and held out at once.
+
+    The largest group first, each into the fold with the fewest rows so far.
+
+    Args:
+      groups: `(n,)` integers, equal for rows of one group; they may be traced.
+      folds: the number of folds, static, from 2 to n.
+
+    Returns:
+      Training weights `(folds, n)`: 1 trains, 0 is held out. With fewer groups than folds some hold
+      nothing out.
+
+    Raises:
+      ValueError: `folds` is not from 2 to n.
+      TypeError: groups holds no integers.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import resample
+      >>> resample.group_kfold(jnp.array([7, 7, 3, 3, 5]), folds=2).tolist()
+      [[1.0, 1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.0, 1.0]]
+    """
+    groups = _labels(groups, "groups")
+    return _group_kfold(groups, _number_of_folds(folds, len(groups)))
+
+
+def leave_one_out(n: int) -> jax.Array:
+    """Hold out every row by itself.
+
+    Args:
+      n: the number of rows, static, at least 2.
+
+    Returns:
+      Training weights `(n, n)`: 1 less the identity.
+
+    Raises:
+      ValueError: `n` is less than 2.
+
+    Example:
+      >>> from jaxlin import resample
+      >>> resample.leave_one_out(3).tolist()
+      [[0.0, 1.0, 1.0], [1.0, 0.0, 1.0], [1.0, 1.0, 0.0]]
+    """
+    n = _at_least(n, 2, "n")
+    return 1 - jnp.eye(n)
+
+
+def bootstrap(key: jax.Array, n: int, *, draws: int) -> jax.Array:
+    """How often each row occurs among n rows drawn with replacement (Efron, 1979).
+
+    Args:
+      key: a PRNG key.
+      n: the number of rows, static.
+      draws: the number of samples, static.
+
+    Returns:
+      Counts `(draws, n)` in the default float dtype; each row sums to n.
+
+    Raises:
+      ValueError: `n` or `draws` is less than 1.
+
+    Example:
+      >>> import jax
+      >>> from jaxlin import resample
+      >>> resample.bootstrap(jax.random.key(0), 5, draws=3).sum(1).tolist()
+      [5.0, 5.0, 5.0]
+    """
+    return _bootstrap(key, _at_least(n, 1, "n"), _at_least(draws, 1, "draws"))
+
+
+def bayesian_bootstrap(key: jax.Array, n: int, *, draws: int) -> jax.Array:
+    """Weights of rows drawn from a flat Dirichlet distribution (Rubin, 1981).
+
+    Smooth where `bootstrap` counts: no row vanishes, and no class does.
+
+    Args:
+      key: a PRNG key.
+      n: the number of rows, static.
+      draws: the number of samples, static.
+
+    Returns:
+      Positive weights `(draws, n)` in the default float dtype; each row sums to n.
+
+    Raises:
+      ValueError: `n` or `draws` is less than 1.
+
+    Example:
+      >>> import jax
+      >>> from jaxlin import resample
+      >>> resample.bayesian_bootstrap(jax.random.key(0), 4, draws=2).sum(1).round(5).tolist()
+      [4.0, 4.0]
+    """
+    return _bayesian_bootstrap(key, _at_least(n, 1, "n"), _at_least(draws, 1, "draws"))
+
+
+def balanced(y: Any, *, num_classes: int | None = None, sample_weight: Any = None) -> jax.Array:
+    """Weights that give every class that is present the same total.
+
+    Args:
+      y: `(n,)` class indices.
+      num_classes: k, static; eagerly by default 1 + the largest label.
+      sample_weight: `(n,)`, weights to be balanced; 1 by default.
+
+    Returns:
+      `(n,)`: `sample_weight` times a factor per class, of the same sum.
+
+    Raises:
+      ValueError: shapes that do not fit.
+      TypeError: y holds no integers or bools.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import resample
+      >>> resample.balanced(jnp.array([0, 0, 0, 1])).round(3).tolist()
+      [0.667, 0.667, 0.667, 2.0]
+    """
+    y = _labels(y, "y")
+    dtype = jnp.result_type(float)
+    if sample_weight is not None:
+        dtype = _checks.working_dtype(_checks.real(sample_weight, "sample_weight"))
+    weight = _checks.optional(sample_weight, y.shape, dtype, "sample_weight")
+    k = _checks.number_of_classes(num_classes, y, sample_weight)
+    return _balanced(y, jnp.ones(y.shape, dtype) if weight is None else weight, k)
+
+
+def permutations(key: jax.Array, y: Any, *, draws: int, strata: Any = None) -> jax.Array:
+    """The labels dealt out anew, among all rows or within each stratum.
+
+    Args:
+      key: a PRNG key.
+      y: `(n,)`, or `(n, k)` soft labels.
+      draws: the number of permutations, static.
+      strata: `(n,)` integers: labels move between rows of the same number only.
+
+    Returns:
+      `(draws, *y.shape)`.
+
+    Raises:
+      ValueError: shapes that do not fit.
+
+    Example:
+      >>> import jax
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import resample
+      >>> y, strata = jnp.array([0, 0, 1, 2, 2, 3]), jnp.array([0, 0, 0, 1, 1, 1])
+      >>> dealt = resample.permutations(jax.random.key(0), y, draws=4, strata=strata)
+      >>> dealt.shape, bool((dealt[:, :3] < 2).all()), dealt.sum(1).tolist()
+      ((4, 6), True, [8, 8, 8, 8])
+    """
+    y = _checks.array(y, "y")
+    if y.ndim < 1:
+        raise ValueError(f"y: expected shape (n,), got {y.shape}")
+    if strata is not None:
+        strata = _labels(strata, "strata")
+        if strata.shape != y.shape[:1]:
+            raise ValueError(f"strata: expected shape {y.shape[:1]}, got {strata.shape}")
+    return _permutations(key, y, strata, _at_least(draws, 1, "draws"))
+
+
+def pad(datasets: Any) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+    """Problems of different sizes as one batch, for one program.
+
+    Args:
+      datasets: pairs of `x (n_i, d_i)` and `y (n_i,)`.
+
+    Returns:
+      `(x (lanes, n, d), y (lanes, n), sample_weight (lanes, n), feature_mask (lanes, d))`, n and d
+      the largest there are: rows that are not there have weight 0, columns that are not there are
+      masked. Every fit gives a lane what it would give the dataset by itself.
+
+    Raises:
+      ValueError: no dataset, or shapes that do not fit.
+
+    Example:
+      >>> from functools import partial
+      >>> import jax
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import lda, resample
+      >>> one = jnp.array([[0.0], [1.0], [4.0], [5.0]]), jnp.array([0, 0, 1, 1])
+      >>> two = jnp.array([[0.0, 1.0], [1.0, 0.0], [4.0, 4.0]]), jnp.array([0, 0, 1])
+      >>> x, y, weight, mask = resample.pad([one, two])
+      >>> fit = jax.vmap(lambda x, y, w, m: lda.fit(
+      ...     x, y, sample_weight=w, feature_mask=m, num_classes=2))
+      >>> params, info = fit(x, y, weight, mask)
+      >>> params.weights.shape, params.weights[0, :, 1].tolist()
+      ((2, 2, 2), [0.0, 0.0])
+    """
+    tables = [(_checks.matrix(x), _checks.array(y, "y")) for x, y in datasets]
+    if not tables:
+        raise ValueError("datasets: expected at least one")
+    for x, y in tables:
+        if y.shape != x.shape[:1]:
+            raise ValueError(f"y: expected shape {x.shape[:1]}, got {y.shape}")
+    n, d = (max(x.shape[axis] for x, _ in tables) for axis in (0, 1))
+    dtype = jnp.result_type(*(x.dtype for x, _ in tables))
+    labels = jnp.result_type(*(y.dtype for _, y in tables))
+
+    def filled(a, shape, dtype):
+        return jnp.pad(a.astype(dtype), [(0, m - h) for m, h in zip(shape, a.shape, strict=True)])
+
+    weight = _checks.working_dtype(jnp.zeros((), dtype))
+    return (
+        jnp.stack([filled(x, (n, d), dtype) for x, _ in tables]),
+        jnp.stack([filled(y, (n,), labels) for _, y in tables]),
+        jnp.stack([(jnp.arange(n) < len(x)).astype(weight) for x, _ in tables]),
+        jnp.stack([jnp.arange(d) < x.shape[1] for x, _ in tables]),
+    )
+
+
+def refit(
+    fit: Fit, x: Any, y: Any, weights: Any, *, batch_size: int | None = None, **options: Any
+) -> tuple[Any, Info]:
+    """One fit per row of weights, in bounded memory.
+
+    Args:
+      fit: `fit(x, y, *, sample_weight, ...) -> (params, Info)`, of this package or your own.
+      x: `(n, d)`, shared by all lanes.
+      y: `(n,)`, or what the fit takes.
+      weights: `(lanes, n)`, of `bootstrap` or any other.
+      batch_size: lanes at a time; by default chosen from the shapes.
+      **options: handed to the fit unchanged. `num_classes` may be left out, eagerly.
+
+    Returns:
+      `(params, info)`, each with a leading axis of lanes.
+
+    Raises:
+      ValueError: shapes do not agree; eagerly also where a lane's data or an option are invalid.
+
+    Example:
+      >>> import jax
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import logistic, resample
+      >>> x, y = jnp.array([[0.0], [1.0], [2.0], [3.0]]), jnp.array([0, 1, 0, 1])
+      >>> weights = resample.bayesian_bootstrap(jax.random.key(0), 4, draws=100)
+      >>> params, info = resample.refit(logistic.fit, x, y, weights, l2=0.1)
+      >>> params.weights.shape, bool((info.status == 0).all())
+      ((100, 1), True)
+    """
+    problem = _problem(fit, x, y, weights, None, options)
+    found, info = _refit(fit, problem.static, batch_size, problem.data, problem.weights)
+    _raise_if_invalid(fit, info, problem)
+    return found, info
+
+
 def cross_validate(
     fit: Fit,
     metric: Metric,
@@ -98,8 +351,8 @@ def cross_validate(
     """Judge a fit on the rows that each fold holds out.
 
     Fold i trains on `sample_weight * weights[i]` and is judged on the rows where `weights[i]` is
-    0. The folds are one vmap, compiled once per fit, metric and shapes: give functions with a
-    name, since a lambda made anew compiles anew.
+    0. Compiled once per fit, metric and shapes: give functions with a name, since a lambda made
+    anew compiles anew.
 
     Args:
       fit: `fit(x, y, *, sample_weight, ...) -> (params, Info)`, of this package or your own.
@@ -110,7 +363,7 @@ def cross_validate(
       weights: `(folds, n)` training weights, as `stratified_kfold` makes them.
       held_out: `(folds, n)`, nonzero where a fold is judged; by default where `weights` is 0.
       sample_weight: `(n,)`; a row of weight 0 neither trains nor judges.
-      batch_size: how many folds to run at a time, to bound memory; all at once by default.
+      batch_size: folds at a time; by default chosen from the shapes.
       **options: handed to the fit unchanged. `num_classes` may be left out, eagerly.
 
     Returns:
@@ -131,29 +384,291 @@ def cross_validate(
       >>> values.tolist()
       [1.0, 1.0]
     """
+    problem = _problem(fit, x, y, weights, sample_weight, options)
+    if held_out is not None:
+        weights = problem.weights
+        held_out = _checks.shaped(held_out, weights.shape, weights.dtype, "held_out")
+    arguments = (problem.data, problem.weights, held_out)
+    values, info = _cross_validate(fit, metric, problem.static, batch_size, *arguments)
+    _raise_if_invalid(fit, info, problem)
+    return values, info
+
+
+def permutation_test(
+    key: jax.Array,
+    fit: Fit,
+    metric: Metric,
+    x: Any,
+    y: Any,
+    weights: Any,
+    *,
+    draws: int,
+    strata: Any = None,
+    larger_is_better: bool = True,
+    sample_weight: Any = None,
+    batch_size: int | None = None,
+    **options: Any,
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """How often labels dealt at random are predicted as well as those observed.
+
+    The value is the mean of the metric over the folds; the null distribution is the same with the
+    labels of the rows that have weight permuted. The same key permutes every lane of a vmap alike:
+    over many datasets, `null.max(0)` is the distribution of the maximum statistic.
+
+    Args:
+      key: a PRNG key.
+      fit, metric, x, y, weights, sample_weight: as in `cross_validate`.
+      draws: the number of permutations, static.
+      strata: `(n,)` integers: labels move between rows of the same number only.
+      larger_is_better: static; False for a loss.
+      batch_size: permutations at a time; by default chosen from the shapes.
+      **options: handed to the fit unchanged. `num_classes` may be left out, eagerly.
+
+    Returns:
+      `(value (), null (draws,), p_value ())`, p = (1 + draws at least as good) / (1 + draws)
+      (Phipson and Smyth, 2010); NaN where no fold could be judged, and a draw that could not be
+      counts as one at least as good.
+
+    Raises:
+      ValueError: as `cross_validate`.
+
+    Example:
+      >>> import jax
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import least_squares, metrics, resample
+      >>> key, x = jax.random.key(0), jnp.arange(12.0)[:, None]
+      >>> y = jnp.arange(12) // 6
+      >>> folds = resample.stratified_kfold(key, y, folds=3)
+      >>> value, null, p = resample.permutation_test(
+      ...     key, least_squares.fit, metrics.accuracy, x, y, folds, draws=99)
+      >>> value.item(), null.shape, p.item() < 0.1
+      (1.0, (99,), True)
+    """
+    problem = _problem(fit, x, y, weights, sample_weight, options)
+    if strata is not None:
+        strata = _labels(strata, "strata")
+    value, null, info = _permutation_test(
+        fit,
+        metric,
+        problem.static,
+        _at_least(draws, 1, "draws"),
+        batch_size,
+        problem.data,
+        problem.weights,
+        key,
+        strata,
+    )
+    _raise_if_invalid(fit, info, problem)
+    good = null >= value[None] if larger_is_better else null <= value[None]
+    beaten = jnp.sum(good | jnp.isnan(null), axis=0)
+    p_value = (1 + beaten.astype(value.dtype)) / (1 + draws)
+    return value, null, jnp.where(jnp.isnan(value), jnp.nan, p_value)
+
+
+def regularization_path(
+    fit: Fit, x: Any, y: Any, *, l2: Any, batch_size: int | None = None, **options: Any
+) -> tuple[Any, Info]:
+    """One fit per penalty, from strong to weak, each batch started where the last one ended.
+
+    Args:
+      fit: `fit(x, y, *, l2, ...) -> (params, Info)`.
+      x, y: the data.
+      l2: `(m,)` penalties, or `(m, d)`, one per feature; in any order.
+      batch_size: penalties at a time; by default chosen from the shapes.
+      **options: handed to the fit unchanged; `sample_weight` too.
+
+    Returns:
+      `(params, info)`, each with a leading axis in the order of `l2`.
+
+    Raises:
+      TypeError: the fit has no penalty.
+      ValueError: shapes do not agree; eagerly also data or options that are invalid.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import logistic, resample
+      >>> x, y = jnp.array([[0.0], [1.0], [2.0], [3.0]]), jnp.array([0, 1, 0, 1])
+      >>> l2 = jnp.array([10.0, 1.0, 0.1])
+      >>> params, info = resample.regularization_path(logistic.fit, x, y, l2=l2)
+      >>> params.weights[:, 0].round(3).tolist()
+      [0.024, 0.191, 0.637]
+    """
+    sample_weight = options.pop("sample_weight", None)
+    l2 = _penalties(fit, l2)
+    problem = _problem(fit, x, y, None, sample_weight, options)
+    n, d = problem.data[0].shape
+    size = _lanes.chunk_size(batch_size, len(l2), n, d, problem.dtype)
+    params, info = _path(fit, problem.static, size, problem.data, l2.astype(problem.dtype))
+    _raise_if_invalid(fit, info, problem, l2)
+    return params, info
+
+
+def select(
+    fit: Fit,
+    metric: Metric,
+    x: Any,
+    y: Any,
+    weights: Any,
+    *,
+    l2: Any,
+    larger_is_better: bool = True,
+    one_standard_error: bool = False,
+    sample_weight: Any = None,
+    batch_size: int | None = None,
+    **options: Any,
+) -> tuple[Any, Info, jax.Array]:
+    """Choose the penalty by cross-validation, and fit all rows with it.
+
+    The best is the mean of the metric over the folds that hold something out; of equals it is the
+    strongest penalty. By the rule of one standard error (Breiman et al., 1984) it is the strongest
+    whose mean is within one standard error of the best.
+
+    Args:
+      fit, metric, x, y, weights, sample_weight: as in `cross_validate`.
+      l2: `(m,)` penalties, or `(m, d)`, one per feature; in any order.
+      larger_is_better: static; False for a loss.
+      one_standard_error: static, whether that rule decides.
+      batch_size: fits at a time; by default chosen from the shapes.
+      **options: handed to the fit unchanged. `num_classes` may be left out, eagerly.
+
+    Returns:
+      `(params, info, l2)`: the fit to all rows, and the penalty it was made with, `()` or `(d,)`.
+      Nested selection is a vmap over `sample_weight`.
+
+    Raises:
+      TypeError: the fit has no penalty.
+      ValueError: as `cross_validate`.
+
+    Example:
+      >>> import jax
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import logistic, metrics, resample
+      >>> x, y = jnp.arange(12.0)[:, None], jnp.array([0, 0, 1, 0, 0, 0, 1, 1, 0, 1, 1, 1])
+      >>> folds = resample.stratified_kfold(jax.random.key(0), y, folds=3)
+      >>> l2 = jnp.array([100.0, 1.0, 0.01])
+      >>> params, info, best = resample.select(
+      ...     logistic.fit, metrics.log_loss, x, y, folds, l2=l2, larger_is_better=False)
+      >>> round(best.item(), 3), info.status.item()
+      (1.0, 0)
+    """
+    l2 = _penalties(fit, l2)
+    problem = _problem(fit, x, y, weights, sample_weight, options)
+    l2 = l2.astype(problem.dtype)
+    rule = (bool(larger_is_better), bool(one_standard_error))
+    arguments = (problem.data, problem.weights, l2)
+    *found, info = _select(fit, metric, problem.static, rule, batch_size, *arguments)
+    _raise_if_invalid(fit, info, problem, jnp.repeat(l2, info.status.size // len(l2), axis=0))
+    params, final, best = found
+    return params, final, best
+
+
+@functools.cache
+def on_standardized(fit: Fit) -> Fit:
+    """Make a fit that standardises the columns inside, and returns params in the units of x.
+
+    The mean and deviation are those of the training weights, so that no fold sees what it holds
+    out. A fit with a penalty gets `l2` times each column's variance, which is the same optimum, and
+    x stays as it is; any other gets standardised columns.
+
+    Args:
+      fit: `fit(x, y, *, sample_weight, ...) -> (params, Info)`, whose params are a Hyperplane, a
+        Linear or a Pairwise.
+
+    Returns:
+      `fit(x, y, *, sample_weight=None, feature_mask=None, **options)`, which returns what `fit`
+      does. The same function is returned for the same `fit`.
+
+    Raises:
+      TypeError: (from the returned fit) the params are of another type.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import logistic, resample
+      >>> x, y = jnp.array([[0.0], [100.0], [200.0], [300.0]]), jnp.array([0, 1, 0, 1])
+      >>> params, _ = resample.on_standardized(logistic.fit)(x, y, l2=0.1)
+      >>> scaled, _ = logistic.fit((x - 150) / 111.8034, y, l2=0.1)
+      >>> bool(abs(111.8034 * params.weights - scaled.weights)[0] < 1e-4)
+      True
+    """
+
+    def fit_on_standardized(
+        x: Any, y: Any, *, sample_weight: Any = None, feature_mask: Any = None, **options: Any
+    ) -> tuple[Any, Info]:
+        """A fit to standardised columns: see `resample.on_standardized`."""
+        x = _checks.matrix(x)
+        given = {"sample_weight": sample_weight, "feature_mask": feature_mask}
+        given = {name: value for name, value in given.items() if value is not None}
+        seen = x
+        if feature_mask is not None:
+            seen = jnp.where(jnp.asarray(feature_mask)[None, :], x, 0)
+        scaler = features.standardizer(seen, sample_weight=sample_weight)
+        if _lanes.takes(fit, "l2"):
+            penalty = _checks.real(options.pop("l2", 0.0), "l2").astype(scaler.scale.dtype)
+            # Of data that are not valid the scale is NaN; the fit is to say what is wrong.
+            known = jnp.all(jnp.isfinite(scaler.scale))
+            variance = jnp.where(known, scaler.scale**2, 1)
+            return fit(x, y, l2=penalty * variance, **given, **options)
+        scaled = features.standardize(scaler, seen)
+        # NaN would hide what is wrong with the data.
+        scaled = jnp.where(jnp.any(jnp.isnan(scaler.scale)), seen, scaled)
+        params, info = fit(scaled, y, **given, **options)
+        return features.unstandardize(scaler, params), info
+
+    return fit_on_standardized
+
+
+class _Problem(NamedTuple):
+    """What a fit is run on.
+
+    data: `(x, y, sample_weight, the traced options)`
+    weights: `(lanes, n)`, or None
+    """
+
+    static: tuple[tuple[str, Any], ...]
+    data: tuple[jax.Array, jax.Array, jax.Array | None, dict[str, Any]]
+    weights: jax.Array | None
+    options: dict[str, Any]
+    dtype: Any
+
+
+def _problem(fit, x, y, weights, sample_weight, options) -> _Problem:
     x = _checks.matrix(x)
     n, _ = x.shape
     dtype = _checks.working_dtype(x)
     y = _checks.array(y, "y")
     if y.shape[:1] != (n,):
         raise ValueError(f"y: expected one label per row of x, shape ({n},), got {y.shape}")
-    weights = _per_fold(weights, n, dtype, "weights")
-    if held_out is not None:
-        held_out = _checks.shaped(held_out, weights.shape, dtype, "held_out")
+    if weights is not None:
+        weights = _per_lane(weights, n, dtype, "weights")
     sample_weight = _checks.optional(sample_weight, (n,), dtype, "sample_weight")
     options = _options.with_classes(fit, options, y, sample_weight)
     split = _options.split(options, dtype)
-    values, info = _cross_validate(
-        fit,
-        metric,
-        split.static,
-        _batch_size(batch_size),
-        (x, y, sample_weight, split.traced),
-        weights,
-        held_out,
-    )
-    _raise_if_invalid(fit, info, x, y, weights, sample_weight, options)
-    return values, info
+    return _Problem(split.static, (x, y, sample_weight, split.traced), weights, options, dtype)
+
+
+def _labels(values: Any, name: str) -> jax.Array:
+    values = _checks.array(values, name)
+    if not (jnp.issubdtype(values.dtype, jnp.integer) or values.dtype == jnp.bool_):
+        raise TypeError(f"{name}: expected integers, got {values.dtype}")
+    if values.ndim != 1:
+        raise ValueError(f"{name}: expected shape (n,), got {values.shape}")
+    return values
+
+
+def _at_least(value: Any, least: int, name: str) -> int:
+    value = _checks.static(value, int, name)
+    if value < least:
+        raise ValueError(f"{name}: expected at least {least}, got {value}")
+    return value
+
+
+def _penalties(fit: Fit, l2: Any) -> jax.Array:
+    if not _lanes.takes(fit, "l2"):
+        raise TypeError("fit: expected a fit with an argument l2")
+    l2 = _checks.real(l2, "l2")
+    if l2.ndim not in (1, 2) or not l2.shape[0]:
+        raise ValueError(f"l2: expected penalties of shape (m,) or (m, d), got {l2.shape}")
+    return l2
 
 
 @functools.partial(jax.jit, static_argnums=(1, 2))
@@ -169,30 +684,179 @@ def _stratified_kfold(key, y, folds):
     return _training_weights(place % folds, folds)
 
 
+@functools.partial(jax.jit, static_argnums=1)
+def _group_kfold(groups, folds):
+    n = groups.shape[0]
+    order = jnp.argsort(groups, stable=True)
+    new = jnp.concatenate([jnp.zeros(1, bool), jnp.diff(groups[order]) != 0])
+    rank = jnp.zeros(n, jnp.int32).at[order].set(jnp.cumsum(new).astype(jnp.int32))
+    size = jnp.zeros(n, jnp.int32).at[rank].add(1)
+
+    def deal(total, group):
+        fold = jnp.argmin(total).astype(jnp.int32)
+        return total.at[fold].add(size[group]), fold
+
+    largest_first = jnp.argsort(-size, stable=True)
+    _, dealt = jax.lax.scan(deal, jnp.zeros(folds, jnp.int32), largest_first)
+    fold = jnp.zeros(n, jnp.int32).at[largest_first].set(dealt)
+    return _training_weights(fold[rank], folds)
+
+
+@functools.partial(jax.jit, static_argnums=(1, 2))
+def _bootstrap(key, n, draws):
+    def draw(key):
+        rows = jax.random.randint(key, (n,), 0, n)
+        return jnp.zeros(n, jnp.result_type(float)).at[rows].add(1)
+
+    return jax.vmap(draw)(jax.random.split(key, draws))
+
+
+@functools.partial(jax.jit, static_argnums=(1, 2))
+def _bayesian_bootstrap(key, n, draws):
+    weights = jax.random.exponential(key, (draws, n), jnp.result_type(float))
+    return weights * (n / jnp.sum(weights, axis=1, keepdims=True))
+
+
+@functools.partial(jax.jit, static_argnums=2)
+def _balanced(y, weight, k):
+    members = y[:, None] == jnp.arange(k, dtype=y.dtype)[None, :]
+    share = jnp.sum(jnp.where(members, weight[:, None], 0), axis=0)
+    present = jnp.maximum(jnp.sum(share > 0), 1).astype(weight.dtype)
+    factor = jnp.where(share > 0, jnp.sum(weight) / present / jnp.where(share > 0, share, 1), 0)
+    return weight * jnp.sum(jnp.where(members, factor[None, :], 0), axis=1)
+
+
+@functools.partial(jax.jit, static_argnums=3)
+def _permutations(key, y, strata, draws):
+    return jax.vmap(lambda key: _permuted(key, y, strata))(jax.random.split(key, draws))
+
+
+def _permuted(key: jax.Array, y: jax.Array, strata: jax.Array | None) -> jax.Array:
+    """y with its entries moved at random within strata."""
+    order = jax.random.permutation(key, y.shape[0])
+    if strata is None:
+        return y[order]
+    # The places of each stratum in their order, and its rows in the order drawn.
+    places = jnp.argsort(strata, stable=True)
+    drawn = order[jnp.argsort(strata[order], stable=True)]
+    return jnp.zeros_like(y).at[places].set(y[drawn])
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def _refit(fit, static, batch_size, data, weights):
+    x, y, _, traced = data
+    options = _options.join(_options.Options(static, traced))
+    return _lanes.batched(lambda w: fit(x, y, sample_weight=w, **options), weights, batch_size, x)
+
+
 @functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
 def _cross_validate(fit, metric, static, batch_size, data, weights, held_out):
     x, y, sample_weight, traced = data
     options = _options.join(_options.Options(static, traced))
-
-    def one_fold(fold):
-        weight, judged = fold
-        judged = (weight == 0 if judged is None else judged != 0).astype(weight.dtype)
-        if sample_weight is not None:
-            weight, judged = weight * sample_weight, judged * sample_weight
-        params, info = fit(x, y, sample_weight=weight, **options)
-        scores = _with_offset(_dispatch.scores(params, x), options.get("offset"))
-        value = _checks.real(metric(scores, y, sample_weight=judged), "metric")
-        meaningful = jnp.any(judged != 0) & (info.status != Status.INVALID_DATA)
-        return jnp.where(meaningful, value, jnp.nan), info
-
-    return _map(one_fold, (weights, held_out), batch_size)
+    one_fold = functools.partial(_one_fold, fit, metric, x, y, sample_weight, options)
+    return _lanes.batched(lambda lane: one_fold(*lane), (weights, held_out), batch_size, x)
 
 
-def _map(f: Callable, lanes: Any, batch_size: int | None) -> Any:
-    """`f` over the leading axis, all lanes at once or `batch_size` at a time."""
+def _one_fold(fit, metric, x, y, sample_weight, options, weight, held_out=None):
+    """The metric of a fit on the rows that it did not see, and its Info."""
+    judged = (weight == 0 if held_out is None else held_out != 0).astype(weight.dtype)
+    if sample_weight is not None:
+        weight, judged = weight * sample_weight, judged * sample_weight
+    params, info = fit(x, y, sample_weight=weight, **options)
+    scores = _with_offset(_dispatch.scores(params, x), options.get("offset"))
+    value = _checks.real(metric(scores, y, sample_weight=judged), "metric")
+    meaningful = jnp.any(judged != 0) & (info.status != Status.INVALID_DATA)
+    return jnp.where(meaningful, value, jnp.nan), info
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
+def _permutation_test(fit, metric, static, draws, batch_size, data, weights, key, strata):
+    x, y, sample_weight, traced = data
+    options = _options.join(_options.Options(static, traced))
+    if sample_weight is not None:
+        # A row without weight has no label to give.
+        absent = (sample_weight == 0).astype(jnp.int32)
+        strata = absent if strata is None else 2 * _ranks(strata) + absent
+
+    def value_of(y):
+        one_fold = functools.partial(_one_fold, fit, metric, x, y, sample_weight, options)
+        values, info = jax.vmap(one_fold)(weights)
+        return _lanes.mean_of(values)[0], info
+
+    value, info = value_of(y)
+    keys = jax.random.split(key, draws)
     if batch_size is None:
-        return jax.vmap(f)(lanes)
-    return jax.lax.map(f, lanes, batch_size=None if batch_size == 1 else batch_size)
+        n, d = x.shape
+        size = _lanes.chunk_size(None, draws * len(weights), n, d, weights.dtype)
+        batch_size = max(1, size // len(weights))
+    null = _lanes.batched(
+        lambda key: value_of(_permuted(key, y, strata))[0], keys, min(batch_size, draws), x
+    )
+    return value, null, info
+
+
+def _ranks(strata: jax.Array) -> jax.Array:
+    """Strata numbered from 0, so that twice the number fits."""
+    order = jnp.argsort(strata, stable=True)
+    new = jnp.concatenate([jnp.zeros(1, bool), jnp.diff(strata[order]) != 0])
+    return jnp.zeros(strata.shape, jnp.int32).at[order].set(jnp.cumsum(new).astype(jnp.int32))
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def _path(fit, static, size, data, l2):
+    x, y, sample_weight, traced = data
+    options = _options.join(_options.Options(static, traced))
+    if sample_weight is not None:
+        options["sample_weight"] = sample_weight
+    count = l2.shape[0]
+    strong_first = jnp.argsort(-jnp.mean(l2.reshape(count, -1), axis=1), stable=True)
+    chunks = -(-count // size)
+    at = jnp.minimum(jnp.arange(chunks * size), count - 1).reshape(chunks, size)
+    given = {"init"} <= set(options) or not _lanes.takes(fit, "init")
+
+    def step(start, lanes):
+        def one(penalty):
+            init = {} if given else {"init": start}
+            return fit(x, y, l2=penalty, **init, **options)
+
+        params, info = jax.vmap(one)(l2[strong_first[lanes]])
+        last = jax.tree.map(lambda a: a[-1], params)
+        # Where the optimum is at infinity, or a class is absent, the next begins at 0.
+        start = jax.tree.map(lambda a: jnp.where(jnp.isfinite(a), a, 0), last)
+        return start, (params, info)
+
+    shapes, _ = jax.eval_shape(lambda: fit(x, y, l2=l2[0], **options))
+    start = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
+    _, found = jax.lax.scan(step, start, at)
+    found = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:])[:count], found)
+    return jax.tree.map(lambda a: jnp.zeros_like(a).at[strong_first].set(a), found)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
+def _select(fit, metric, static, rule, batch_size, data, weights, l2):
+    larger_is_better, one_standard_error = rule
+    x, y, sample_weight, traced = data
+    options = _options.join(_options.Options(static, traced))
+    count, folds = l2.shape[0], weights.shape[0]
+
+    def judge(lane):
+        fold, penalty = lane
+        of_fold = options | {"l2": penalty}
+        return _one_fold(fit, metric, x, y, sample_weight, of_fold, weights[fold])
+
+    lanes = jnp.tile(jnp.arange(folds), count), jnp.repeat(l2, folds, axis=0)
+    values, infos = _lanes.batched(judge, lanes, batch_size, x)
+    if values.ndim > 1:
+        raise ValueError(f"metric: expected a number per fold, got shape {values.shape[1:]}")
+    mean, error = _lanes.mean_of(values.reshape(count, folds), axis=1)
+    score = jnp.where(jnp.isnan(mean), -jnp.inf, mean if larger_is_better else -mean)
+    best = jnp.argmax(score)
+    room = jnp.where(jnp.isnan(error[best]), 0, error[best]) if one_standard_error else 0.0
+    size = jnp.mean(l2.reshape(count, -1), axis=1)
+    chosen = jnp.argmax(jnp.where(score >= score[best] - room, size, -jnp.inf))
+    weight = {} if sample_weight is None else {"sample_weight": sample_weight}
+    params, info = fit(x, y, l2=l2[chosen], **weight, **options)
+    return params, info, l2[chosen], infos
 
 
 def _with_offset(scores: jax.Array, offset: jax.Array | None) -> jax.Array:
@@ -214,34 +878,33 @@ def _number_of_folds(folds: Any, n: int) -> int:
     return folds
 
 
-def _per_fold(weights: Any, n: int, dtype: Any, name: str) -> jax.Array:
+def _per_lane(weights: Any, n: int, dtype: Any, name: str) -> jax.Array:
     weights = _checks.real(weights, name)
     if weights.ndim != 2 or weights.shape[1] != n:
         raise ValueError(f"{name}: expected shape (folds, {n}), got {weights.shape}")
     return weights.astype(dtype)
 
 
-def _batch_size(batch_size: Any) -> int | None:
-    if batch_size is None:
-        return None
-    size = _checks.static(batch_size, int, "batch_size")
-    if size < 1:
-        raise ValueError(f"batch_size: expected a positive integer, got {size}")
-    return size
-
-
-def _raise_if_invalid(fit, info, x, y, weights, sample_weight, options):
-    """Let the fit of the first invalid fold say in its own words what is wrong."""
+def _raise_if_invalid(fit, info, problem, l2=None):
+    """Let the fit of the first invalid lane say in its own words what is wrong."""
     status = info.status
     if not _checks.concrete(status):
         return
     invalid = np.flatnonzero(np.asarray(status) == Status.INVALID_DATA)
     if not invalid.size:
         return
-    lane = int(invalid[0])
-    weight = weights[lane] if sample_weight is None else weights[lane] * sample_weight
+    lane, (x, y, sample_weight, _) = int(invalid[0]), problem.data
+    options = dict(problem.options)
+    if l2 is not None:
+        options["l2"] = l2[lane]
+    weight, what = sample_weight, "penalty"
+    if problem.weights is not None:
+        what = "fold"
+        weight = problem.weights[lane % len(problem.weights)]
+        weight = weight if sample_weight is None else weight * sample_weight
+    given = {} if weight is None else {"sample_weight": weight}
     try:
-        fit(x, y, sample_weight=weight, **options)
+        fit(x, y, **given, **options)
     except ValueError as error:
-        raise ValueError(f"fold {lane} of {len(weights)}: {error}") from None
-    raise ValueError(f"fold {lane} of {len(weights)}: the data are not valid")
+        raise ValueError(f"{what} {lane} of {status.size}: {error}") from None
+    raise ValueError(f"{what} {lane} of {status.size}: the data are not valid")

@@ -215,7 +215,7 @@ def fit_crammer_singer(
       >>> y = jnp.array([0, 0, 1, 1, 2, 2])
       >>> params, info = svm.fit_crammer_singer(x, y, l2=0.01)
       >>> params.weights.round(3).tolist(), info.status.item()
-      ([[-0.5], [0.0], [0.5]], 0)
+      ([[-1.0], [0.0], [1.0]], 0)
     """
     k = _checks.number_of_classes(num_classes, y, sample_weight)
     if k < 2:
@@ -375,15 +375,15 @@ def _fit(kind, bias, complete, data, l2, tol, max_steps):
     limit = Hyperplane(weights=jnp.zeros((), l2.dtype), bias=alone)
     primal, gap = (jnp.where(usable, a, 0) for a in (found.bound.primal, found.bound.gap))
     info = Info(status, found.steps, primal, gap)
-    params = Hyperplane(weights=params.weights[0], bias=params.bias[0])
-    params, info = _risk.in_place(params, info, limit, valid, usable)
+    plane = Hyperplane(weights=params.weights[0], bias=params.bias[0])
+    plane, info = _risk.in_place(plane, info, limit, valid, usable)
     if kind is Kind.HARD:
         weight = jnp.where(rows.weight > 0, dual, 0)
         duals = jnp.where(found.touching & usable, weight / jnp.sum(weight), jnp.nan)
     else:
         alphas = rows.weight * dual / jnp.max(l2)
         duals, _ = _risk.in_place(alphas, info, jnp.zeros((), l2.dtype), valid, usable)
-    return (params, duals, info), found.unsettled & usable
+    return (plane, duals, info), found.unsettled & usable
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))

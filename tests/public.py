@@ -34,6 +34,7 @@ from jaxlin import (
     metrics,
     moments,
     multiclass,
+    pairwise,
     perceptron,
     qda,
     quadratic,
@@ -43,7 +44,16 @@ from jaxlin import (
     svm,
     updates,
 )
-from jaxlin.types import Gaussian, Hyperplane, Info, Linear, Quadratic, Status, TiedGaussian
+from jaxlin.types import (
+    Gaussian,
+    Hyperplane,
+    Info,
+    Linear,
+    Pairwise,
+    Quadratic,
+    Status,
+    TiedGaussian,
+)
 
 N, D, K = 24, 3, 3
 
@@ -83,7 +93,12 @@ HOST_ONLY = {
     "types.raise_if_failed",
 }
 # What takes a function and returns one: what they return is tested among FITS and CASES.
-COMBINATORS = {"multiclass.one_vs_rest", "solvers.from_optax"}
+COMBINATORS = {
+    "multiclass.one_vs_rest",
+    "multiclass.one_vs_one",
+    "resample.on_standardized",
+    "solvers.from_optax",
+}
 
 
 # --- arguments -----------------------------------------------------------------------------------
@@ -288,6 +303,62 @@ CASES: dict[str, list[Case]] = {
     "multiclass.probabilities": [case(multiclass.probabilities, planes, normal(N, D))],
     "resample.kfold": [case(lambda key: resample.kfold(key, N, folds=4), a_key)],
     "resample.stratified_kfold": [case(resample.stratified_kfold, a_key, classes(2, N), folds=4)],
+    "pairwise.pairs": [case(lambda x: (x, *pairwise.pairs(K)), normal(N))],
+    "resample.group_kfold": [case(resample.group_kfold, classes(5, N), folds=3)],
+    "resample.leave_one_out": [case(lambda x: x @ resample.leave_one_out(N), normal(D, N))],
+    "resample.bootstrap": [case(lambda key: resample.bootstrap(key, N, draws=3), a_key)],
+    "resample.bayesian_bootstrap": [
+        case(lambda key: resample.bayesian_bootstrap(key, N, draws=3), a_key)
+    ],
+    "resample.balanced": [case(resample.balanced, classes(K, N), num_classes=K)],
+    "resample.permutations": [case(resample.permutations, a_key, classes(K, N), draws=3)],
+    "resample.pad": [
+        case(
+            lambda x, y, u, v: resample.pad([(x, y), (u, v)]),
+            normal(N, D),
+            classes(K, N),
+            normal(5, D + 1),
+            classes(K, 5),
+        )
+    ],
+    "resample.refit": [
+        case(
+            functools.partial(resample.refit, mean_difference, batch_size=2),
+            normal(N, D),
+            classes(2, N),
+            classes(2, 3, N),
+        )
+    ],
+    "resample.permutation_test": [
+        case(
+            lambda key, *data: resample.permutation_test(
+                key, mean_difference, metrics.accuracy, *data, draws=5, batch_size=2
+            ),
+            a_key,
+            normal(N, D),
+            classes(2, N),
+            classes(2, 4, N),
+        )
+    ],
+    "resample.regularization_path": [
+        case(
+            lambda x, y, l2: resample.regularization_path(mean_difference, x, y, l2=l2),
+            normal(N, D),
+            classes(2, N),
+            positive(4),
+        )
+    ],
+    "resample.select": [
+        case(
+            lambda x, y, weights, l2: resample.select(
+                mean_difference, metrics.brier, x, y, weights, l2=l2, larger_is_better=False
+            ),
+            normal(N, D),
+            classes(2, N),
+            classes(2, 4, N),
+            positive(4),
+        )
+    ],
     "resample.cross_validate": [
         case(
             functools.partial(resample.cross_validate, mean_difference, metrics.accuracy),
@@ -352,6 +423,10 @@ def tied_gaussians(rng: np.random.Generator) -> TiedGaussian:
 
 def quadratics(rng: np.random.Generator) -> Quadratic:
     return Quadratic(-covariance(K)(rng), rng.normal(size=(K, D)), rng.normal(size=K))
+
+
+def pairwise_planes(rng: np.random.Generator) -> Pairwise:
+    return Pairwise(rng.normal(size=(6, D)), rng.normal(size=6))
 
 
 def some_moments(of: Callable, targets: Callable) -> Callable[[np.random.Generator], Any]:
@@ -420,6 +495,8 @@ for _name in JOINT:
     ]
 for _name in ("scores", "predict", "probabilities", "log_probabilities"):
     CASES[f"quadratic.{_name}"] = [case(getattr(quadratic, _name), quadratics, normal(N, D))]
+for _name in ("scores", "votes", "predict"):
+    CASES[f"pairwise.{_name}"] = [case(getattr(pairwise, _name), pairwise_planes, normal(N, D))]
 for _name in ("softmax", "multiclass_perceptron", "multiclass_hinge"):
     CASES[f"losses.{_name}"] = [case(getattr(losses, _name), MANY["scores"], MANY["y"])]
 for _name in ("squared", "zero_one"):
@@ -537,6 +614,12 @@ def _fits() -> dict[str, Fit]:
     )
     fits["one_vs_rest(perceptron.fit)"] = Fit(
         functools.partial(multiclass.one_vs_rest(perceptron.fit), num_classes=K), K, False, True
+    )
+    fits["one_vs_one(perceptron.fit)"] = Fit(
+        functools.partial(multiclass.one_vs_one(perceptron.fit), num_classes=K), K, False, True
+    )
+    fits["on_standardized(logistic.fit)"] = Fit(
+        resample.on_standardized(logistic.fit), 2, True, False
     )
     return fits
 

@@ -1,4 +1,4 @@
-"""One-vs-rest is its binary fits, one per class, and says truthfully how they went."""
+"""The combinators are their binary fits, lane by lane, and say truthfully how they went."""
 
 from functools import partial
 
@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import jaxlin
-from jaxlin import _checks, _rows, multiclass
-from jaxlin.types import Hyperplane, Info, Linear, Status
+from jaxlin import _checks, _rows, logistic, multiclass, pairwise, perceptron, svm
+from jaxlin.types import Hyperplane, Info, Linear, Pairwise, Status
 
 K, N, D = 3, 30, 4
 
@@ -222,3 +222,115 @@ def test_probabilities():
     np.testing.assert_allclose(multiclass.probabilities(eye, scores), sigmoids / sigmoids.sum())
     with pytest.raises(TypeError, match="expected a Linear, got Hyperplane"):
         multiclass.probabilities(Hyperplane(weights=jnp.ones(1), bias=jnp.zeros(())), jnp.ones(1))
+
+
+# --- one per pair --------------------------------------------------------------------------------
+
+duel = multiclass.one_vs_one(centroids)
+
+
+def test_is_one_binary_fit_per_pair(data):
+    x, y = data
+    weight = np.linspace(0, 2, N)
+    params, info = duel(x, y, sample_weight=weight, l2=0.5)
+    assert isinstance(params, Pairwise) and info.status == Status.CONVERGED
+    infos = []
+    for at, (i, j) in enumerate([(0, 1), (0, 2), (1, 2)]):
+        rows = (y == i) | (y == j)
+        plane, one = centroids(x[rows], y[rows] == j, sample_weight=weight[rows], l2=0.5)
+        np.testing.assert_allclose(params.weights[at], plane.weights, rtol=1e-12)
+        np.testing.assert_allclose(params.bias[at], plane.bias, rtol=1e-12)
+        infos.append(one)
+    np.testing.assert_allclose(info.residual, max(i.residual for i in infos))
+    np.testing.assert_allclose(info.objective, sum(i.objective for i in infos))
+
+
+@pytest.mark.parametrize("fit", [perceptron.fit, logistic.fit, svm.fit])
+def test_two_classes_through_both_combinators_are_the_binary_fit(fit):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(24, 2))
+    y = (x[:, 0] + 0.5 * rng.normal(size=24) > 0).astype(int)
+    options = {} if fit is perceptron.fit else {"l2": 0.1}
+    plane, alone = fit(x, y, **options)
+    pair, info = multiclass.one_vs_one(fit)(x, y, **options)
+    np.testing.assert_allclose(pair.weights[0], plane.weights, rtol=1e-9)
+    np.testing.assert_allclose(pair.bias[0], plane.bias, rtol=1e-9, atol=1e-12)
+    assert info.status == alone.status and info.steps == alone.steps
+    rest, _ = multiclass.one_vs_rest(fit)(x, y, **options)
+    for params in (pair, rest):
+        np.testing.assert_array_equal(jaxlin.predict(params, x), jaxlin.predict(plane, x))
+
+
+def test_pairs_with_absent_classes(data):
+    x, y = data
+    y = np.where(y == 1, 3, y)  # 1 has no rows, 4 neither
+    params, info = duel(x, y, num_classes=5)
+    present, of_present = duel(x, np.searchsorted([0, 2, 3], y))
+    chex.assert_trees_all_close(info, of_present, rtol=1e-12)
+    first, second = pairwise.pairs(5)
+    here = np.isin(first, [0, 2, 3]), np.isin(second, [0, 2, 3])
+    np.testing.assert_allclose(params.weights[here[0] & here[1]], present.weights, rtol=1e-12)
+    assert not np.any(params.weights[~(here[0] & here[1])])
+    assert np.all(params.bias[here[0] & ~here[1]] < -1e100)
+    assert np.all(params.bias[~here[0] & here[1]] > 1e100)
+    assert np.all(params.bias[~here[0] & ~here[1]] == 0)
+    # Near the middle, where votes tie and summed scores decide.
+    near = 0.1 * np.random.default_rng(1).normal(size=(500, D))
+    expected = np.array([0, 2, 3])[np.asarray(jaxlin.predict(present, near))]
+    np.testing.assert_array_equal(jaxlin.predict(params, near), expected)
+
+
+def test_one_class_alone_has_no_pair(data):
+    x, _ = data
+    params, info = duel(x, np.ones(N, int), num_classes=3)
+    assert info.status == Status.CLASS_TOO_SMALL
+    assert set(jaxlin.predict(params, x).tolist()) == {1}
+
+
+def test_bad_lanes_and_mistakes_of_pairs(data):
+    x, y = data
+    lanes = np.stack([y, np.where(np.arange(N) == 0, 7, y), (y + 1) % K])
+    run = jax.vmap(partial(duel, num_classes=K), in_axes=(None, 0))
+    (params, info), (clean, _) = run(x, lanes), run(x, np.stack([y, y, (y + 1) % K]))
+    assert info.status.tolist() == [Status.CONVERGED, Status.INVALID_DATA, Status.CONVERGED]
+    for lane in (0, 2):
+        chex.assert_trees_all_equal(
+            *(jax.tree.map(lambda a, lane=lane: a[lane], p) for p in (params, clean))
+        )
+    assert np.all(np.isnan(params.weights[1]))
+    assert np.all(np.isnan(jaxlin.scores(jax.tree.map(lambda a: a[1], params), x)))
+    with pytest.raises(ValueError, match="num_classes: expected at least 2, got 1"):
+        duel(x, 0 * y, num_classes=1)
+    with pytest.raises(ValueError, match="l2: 1 of 1 entries are negative"):
+        duel(x, y, l2=-1.0)
+    with pytest.raises(TypeError, match=r"returns \(Hyperplane, Info\), got Hyperplane"):
+        multiclass.one_vs_one(lambda x, y, sample_weight: centroids(x, y)[0])(x, y)
+    with pytest.raises(TypeError, match="a Pairwise votes, and has no probabilities"):
+        jaxlin.probabilities(duel(x, y)[0], x)
+
+
+def test_votes_and_ties():
+    rng = np.random.default_rng(0)
+    params = Pairwise(rng.normal(size=(10, 2)), rng.normal(size=10))
+    x = rng.normal(size=(200, 2))
+    margins = x @ params.weights.T + params.bias
+    first, second = pairwise.pairs(5)
+    votes, total = np.zeros((200, 5)), np.zeros((200, 5))
+    for at, (i, j) in enumerate(zip(first, second, strict=True)):
+        votes[np.arange(200), np.where(margins[:, at] > 0, j, i)] += 1
+        total[:, i] -= margins[:, at]
+        total[:, j] += margins[:, at]
+    np.testing.assert_array_equal(pairwise.votes(params, x), votes)
+    best = [max(range(5), key=lambda c: (v[c], t[c])) for v, t in zip(votes, total, strict=True)]
+    np.testing.assert_array_equal(pairwise.predict(params, x), best)
+    assert np.any(np.sort(votes, axis=1)[:, -1] == np.sort(votes, axis=1)[:, -2])
+    np.testing.assert_array_equal(np.argmax(jaxlin.scores(params, x), axis=1), best)
+    # A score of 0 is a vote for the first, and of equals the lower class wins.
+    nothing = Pairwise(np.zeros((3, 2)), np.array([0.0, 1.0, 0.0]))
+    assert pairwise.votes(nothing, x[0]).tolist() == [1, 1, 1]
+    assert pairwise.predict(nothing, x[0]) == 2
+    assert pairwise.predict(nothing._replace(bias=np.zeros(3)), x[0]) == 0
+    with pytest.raises(ValueError, match=r"k \(k - 1\) / 2 planes for k classes, got 4"):
+        pairwise.votes(Pairwise(np.zeros((4, 2)), np.zeros(4)), x)
+    with pytest.raises(TypeError, match="params: expected a Pairwise, got Linear"):
+        pairwise.predict(Linear(np.zeros((3, 2)), np.zeros(3)), x)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import jaxlin
-from jaxlin import multiclass, resample
+from jaxlin import lda, logistic, metrics, multiclass, perceptron, resample
 from jaxlin.types import Hyperplane, Status
 from tests.test_multiclass import centroids, flip
 
@@ -243,3 +243,267 @@ def test_shape_mistakes(data):
 def swapped(x, y, *, sample_weight):
     params, info = centroids(x, y, sample_weight=sample_weight)
     return info, params
+
+
+# --- other weights -------------------------------------------------------------------------------
+
+
+@hypothesis.settings(max_examples=40, deadline=None)
+@hypothesis.given(groups=st.lists(st.integers(-3, 9), min_size=15, max_size=15))
+def test_groups_stay_together(groups):
+    groups = np.array(groups)
+    weights = np.asarray(resample.group_kfold(groups, folds=3))
+    np.testing.assert_array_equal((weights == 0).sum(0), 1)
+    for group in np.unique(groups):
+        assert np.ptp(weights[:, groups == group], axis=1).max() == 0
+    counts = np.unique(groups, return_counts=True)[1]
+    assert np.ptp((weights == 0).sum(1)) <= counts.max()
+
+
+def test_bootstraps_count_rows():
+    n, draws = 50, 4000
+    counts = np.asarray(resample.bootstrap(KEY, n, draws=draws))
+    assert counts.shape == (draws, n) and np.all(counts.sum(1) == n)
+    np.testing.assert_array_equal(counts, np.round(counts))
+    np.testing.assert_allclose(np.var(counts), 1 - 1 / n, rtol=0.02)  # a binomial's
+    np.testing.assert_allclose(np.mean(counts == 0), (1 - 1 / n) ** n, rtol=0.02)
+    smooth = np.asarray(resample.bayesian_bootstrap(KEY, n, draws=draws))
+    assert np.all(smooth > 0)
+    np.testing.assert_allclose(smooth.sum(1), n, rtol=1e-12)
+    np.testing.assert_allclose(np.var(smooth), (n - 1) / (n + 1), rtol=0.03)  # Dirichlet's
+    np.testing.assert_array_equal(resample.leave_one_out(4), 1 - np.eye(4))
+
+
+def test_permutations_move_labels_within_strata():
+    y, strata = np.arange(12), np.array([5, -1, 5, 5, -1, 7, 5, -1, 7, 5, 5, -1])
+    dealt = np.asarray(resample.permutations(KEY, y, draws=500))
+    np.testing.assert_array_equal(np.sort(dealt, axis=1), np.tile(y, (500, 1)))
+    np.testing.assert_allclose(np.mean(dealt == y, axis=0), 1 / 12, atol=0.05)
+    inside = np.asarray(resample.permutations(KEY, y, draws=500, strata=strata))
+    for stratum in (-1, 5, 7):
+        rows = strata == stratum
+        np.testing.assert_array_equal(np.sort(inside[:, rows], axis=1), np.tile(y[rows], (500, 1)))
+        chance = np.mean(inside[:, rows] == y[rows])
+        np.testing.assert_allclose(chance, 1 / rows.sum(), atol=0.05)
+    soft = resample.permutations(KEY, np.stack([y, -y], axis=1), draws=2)
+    np.testing.assert_array_equal(soft[..., 0], -soft[..., 1])
+
+
+def test_balanced_classes_weigh_the_same():
+    y = np.array([0, 0, 0, 1, 3, 3])
+    weight = np.array([1.0, 2.0, 0.0, 1.0, 4.0, 1.0])
+    found = np.asarray(resample.balanced(y, sample_weight=weight, num_classes=5))
+    for c in (0, 1, 3):
+        np.testing.assert_allclose(found[y == c].sum(), weight.sum() / 3)
+    np.testing.assert_allclose(found[1] / found[0], 2)
+    assert found[2] == 0
+
+
+def test_mistakes_of_weights():
+    with pytest.raises(ValueError, match="n: expected at least 2, got 1"):
+        resample.leave_one_out(1)
+    with pytest.raises(ValueError, match="draws: expected at least 1, got 0"):
+        resample.bootstrap(KEY, 5, draws=0)
+    with pytest.raises(TypeError, match="groups: expected integers, got float"):
+        resample.group_kfold(np.zeros(5), folds=2)
+    with pytest.raises(ValueError, match=r"strata: expected shape \(5,\), got \(4,\)"):
+        resample.permutations(KEY, np.zeros(5, int), draws=2, strata=np.zeros(4, int))
+    with pytest.raises(ValueError, match="datasets: expected at least one"):
+        resample.pad([])
+
+
+# --- many fits -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("batch_size", [None, 1, 4, 100])
+def test_refits_are_single_fits(data, batch_size):
+    x, y = data
+    weights = resample.bootstrap(KEY, N, draws=7)
+    params, info = resample.refit(centroids, x, y, weights, batch_size=batch_size, l2=0.5)
+    for lane, weight in enumerate(weights):
+        single = centroids(x, y, sample_weight=weight, l2=0.5)
+        chex.assert_trees_all_close(
+            jax.tree.map(lambda a, lane=lane: a[lane], (params, info)), single, rtol=1e-12
+        )
+
+
+def test_a_bad_lane_of_refits_is_named_and_harms_no_other(data):
+    x, y = data
+    weights = np.array(resample.bootstrap(KEY, N, draws=5))
+    run = jax.jit(lambda w: resample.refit(centroids, x, y, w, batch_size=2))
+    clean, _ = run(weights)
+    weights[3] = np.where(y == 1, 1, 0)  # one class only
+    _, info = run(weights)
+    assert info.status.tolist() == [0, 0, 0, Status.CLASS_TOO_SMALL, 0]
+    weights[3] = -1
+    params, info = run(weights)
+    assert info.status[3] == Status.INVALID_DATA
+    for a, b in zip(params, clean, strict=True):
+        np.testing.assert_array_equal(np.delete(a, 3, axis=0), np.delete(b, 3, axis=0))
+    with pytest.raises(ValueError, match="fold 3 of 5: sample_weight: 24 of 24 entries"):
+        resample.refit(centroids, x, y, weights)
+
+
+def test_padded_problems_are_themselves():
+    rng = np.random.default_rng(0)
+    sets = []
+    for n, d in ((20, 3), (14, 2), (17, 4)):
+        y = np.arange(n) % 3
+        sets.append((rng.normal(size=(n, d)) + y[:, None], y))
+    x, y, weight, mask = resample.pad(sets)
+    assert x.shape == (3, 20, 4) and mask.sum(1).tolist() == [3, 2, 4]
+    assert weight.sum(1).tolist() == [20, 14, 17]
+    fit = partial(lda.fit, num_classes=3, shrinkage=0.2)
+    params, _ = jax.vmap(lambda x, y, w, m: fit(x, y, sample_weight=w, feature_mask=m))(
+        x, y, weight, mask
+    )
+    for lane, (own, labels) in enumerate(sets):
+        single, _ = fit(own, labels)
+        d = own.shape[1]
+        np.testing.assert_allclose(params.weights[lane, :, :d], single.weights, rtol=1e-9)
+        assert not np.any(params.weights[lane, :, d:])
+
+
+def test_a_permutation_test_is_the_loop(data):
+    x, y = data
+    weights = resample.stratified_kfold(KEY, y, folds=FOLDS)
+    mine = np.where(np.arange(N) % 6 == 5, 0.0, 1.0)
+    labels = np.where(mine == 0, 1 - y, y)  # which nobody may get
+    options = dict(draws=19, sample_weight=mine, l2=0.3)
+    run = partial(resample.permutation_test, KEY, centroids, accuracy, x, labels, weights)
+    value, null, p_value = run(**options)
+
+    def mean(y):
+        values, _ = resample.cross_validate(
+            centroids, accuracy, x, y, weights, sample_weight=mine, l2=0.3
+        )
+        return np.mean(values)
+
+    np.testing.assert_allclose(value, mean(labels), rtol=1e-12)
+    absent = (mine == 0).astype(int)
+    dealt = [
+        resample.permutations(key, labels, draws=1, strata=absent)[0]
+        for key in jax.random.split(KEY, 19)
+    ]
+    assert all(np.all(d[mine == 0] == labels[mine == 0]) for d in dealt)
+    assert null.shape == (19,) and len(np.unique(null)) > 3
+    np.testing.assert_allclose(p_value, (1 + np.sum(null >= value)) / 20)
+    _, same, _ = run(**options, batch_size=4)
+    np.testing.assert_allclose(same, null, rtol=1e-12)
+    _, _, flipped = run(**options, larger_is_better=False)
+    np.testing.assert_allclose(flipped, (1 + np.sum(null <= value)) / 20)
+
+
+def test_p_values_of_noise_are_uniform():
+    """Where labels say nothing, p is at most any level with about that probability."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 12, 2))
+    y = np.arange(12) % 2
+    weights = resample.stratified_kfold(KEY, y, folds=3)
+
+    def p_value(x, key):
+        return resample.permutation_test(key, centroids, metrics.brier, x, y, weights, draws=39)[2]
+
+    found = jax.vmap(p_value)(x, jax.random.split(KEY, 60))
+    for level in (0.25, 0.5, 0.75):
+        assert abs(np.mean(found <= level) - level) < 0.2
+
+
+def test_lanes_of_one_key_give_the_maximum_statistic(data):
+    """The same permutation in every lane, so that the largest of a draw means something."""
+    x, y = data
+    weights = resample.kfold(KEY, N, folds=FOLDS)
+
+    def null(x):
+        return resample.permutation_test(KEY, centroids, accuracy, x, y, weights, draws=9)[1]
+
+    lanes = jax.vmap(null)(np.stack([x, 2 * x, -x]))
+    np.testing.assert_allclose(lanes[0], lanes[1])
+    np.testing.assert_allclose(lanes[0], lanes[2])
+    assert lanes.max(0).shape == (9,)
+
+
+def test_a_path_is_the_fits_in_any_order(data):
+    x, y = data
+    l2 = np.array([0.1, 10.0, 1.0, 0.01, 0.5])
+    singly = [logistic.fit(x, y, l2=each)[0] for each in l2]
+    for batch_size in (None, 2):
+        params, info = resample.regularization_path(
+            logistic.fit, x, y, l2=l2, batch_size=batch_size
+        )
+        assert np.all(info.status == Status.CONVERGED)
+        for lane, single in enumerate(singly):
+            np.testing.assert_allclose(params.weights[lane], single.weights, rtol=1e-7)
+    many, _ = resample.regularization_path(logistic.fit, x, y, l2=np.tile(l2[:, None], (1, D)))
+    np.testing.assert_allclose(many.weights, params.weights, rtol=1e-7)
+    with pytest.raises(TypeError, match="fit: expected a fit with an argument l2"):
+        resample.regularization_path(perceptron.fit, x, y, l2=l2)
+    with pytest.raises(ValueError, match=r"penalty 1 of 2: l2: .*negative"):
+        resample.regularization_path(logistic.fit, x, y, l2=np.array([1.0, -1.0]))
+
+
+def test_selection_is_by_the_mean_over_folds(data):
+    x, y = data
+    weights = np.array(resample.stratified_kfold(KEY, y, folds=FOLDS))
+    weights = np.concatenate([weights, np.ones((1, N))])  # which holds nothing out
+    l2 = np.array([1e-2, 3.0, 0.1, 100.0, 1.0])
+    values = np.stack(
+        [
+            resample.cross_validate(centroids, metrics.brier, x, y, weights[:-1], l2=each)[0]
+            for each in l2
+        ]
+    )
+    run = partial(resample.select, centroids, metrics.brier, x, y, weights, l2=l2)
+    mean, error = values.mean(1), values.std(1, ddof=1) / np.sqrt(FOLDS)
+    several = False
+    for sign, larger in ((1, True), (-1, False)):
+        best = np.argmax(sign * mean)
+        params, info, found = run(larger_is_better=larger)
+        assert found == l2[best] and info.status == Status.CONVERGED
+        chex.assert_trees_all_close(params, centroids(x, y, l2=l2[best])[0], rtol=1e-12)
+        _, _, simple = run(larger_is_better=larger, one_standard_error=True, batch_size=3)
+        near = sign * mean >= sign * mean[best] - error[best]
+        assert simple == l2[near].max()
+        several = several or near.sum() > 1
+    assert several, "the rule of one standard error was not put to the test"
+
+
+def test_nested_selection_is_a_vmap(data):
+    x, y = data
+    inner = resample.kfold(KEY, N, folds=FOLDS)
+    outer = resample.kfold(jax.random.key(1), N, folds=3)
+    l2 = np.array([0.1, 1.0])
+
+    def run(weight):
+        return resample.select(centroids, metrics.brier, x, y, inner, l2=l2, sample_weight=weight)
+
+    params, _, best = jax.jit(jax.vmap(run))(outer)
+    assert best.shape == (3,)
+    for lane, weight in enumerate(outer):
+        chex.assert_trees_all_close(params[0][lane], run(weight)[0][0], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "fit", [logistic.fit, lda.fit, perceptron.fit_averaged, multiclass.one_vs_one(centroids)]
+)
+def test_a_fit_on_standardized_columns_comes_in_the_units_of_x(data, fit):
+    x, y = data
+    x = x * np.array([1.0, 1e3, 1e-3]) + 5
+    weight = np.where(np.arange(N) < 3, 0.0, 1.0)
+    x[0] = np.nan
+    options = {"l2": 0.1} if fit is logistic.fit else {}
+    options |= {"num_classes": 2} if fit is lda.fit else {}
+    mean, scale = x[3:].mean(0), x[3:].std(0)
+    wrapped = resample.on_standardized(fit)
+    assert resample.on_standardized(fit) is wrapped
+    params, info = wrapped(x, y, sample_weight=weight, **options)
+    scaled, other = fit((x - mean) / scale, y, sample_weight=weight, **options)
+    assert info.status == other.status
+    found = np.asarray(params.weights) * scale
+    np.testing.assert_allclose(found, scaled.weights, rtol=1e-6, atol=1e-12)
+    mask = np.array([True, False, True])
+    if fit is not perceptron.fit_averaged and fit is not multiclass.one_vs_one(centroids):
+        params, _ = wrapped(x, y, sample_weight=weight, feature_mask=mask, **options)
+        assert not np.any(params.weights[..., 1])
+    with pytest.raises(ValueError, match="x: 1 of 72 entries"):
+        wrapped(np.where(np.arange(N * D).reshape(N, D) == 30, np.nan, x[3]), y, **options)

@@ -1,0 +1,79 @@
+"""Many fits as one program: lanes, so many at a time that what they hold stays small.
+
+A vmap holds every lane at once, and its loop turns until the slowest is done. Chunks of lanes bound
+both: their arrays stay in cache, and a straggler keeps its own chunk waiting only.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jaxlin import _checks
+
+# Of what a chunk works on: lanes of one fit read x together, and each holds some columns of n rows.
+CHUNK_BYTES = 8 * 2**20
+COLUMNS = 8
+MOST = 512
+
+
+def chunk_size(batch_size: Any, lanes: int, n: int, d: int, dtype: Any) -> int:
+    """Lanes at a time: as given, or so many that a chunk's rows and Hessians stay in cache."""
+    if batch_size is None:
+        each = jnp.dtype(dtype).itemsize * (COLUMNS * n + 4 * d * d)
+        return max(1, min(lanes, MOST, CHUNK_BYTES // max(each, 1)))
+    size = _checks.static(batch_size, int, "batch_size")
+    if size < 1:
+        raise ValueError(f"batch_size: expected a positive integer, got {size}")
+    return min(size, lanes)
+
+
+def chunked(f: Callable, lanes: Any, size: int) -> Any:
+    """`f` over the leading axis of every leaf, `size` lanes at a time in one compiled loop.
+
+    The last chunk is filled up with copies of the last lane, so that one program does.
+    """
+    count = jax.tree.leaves(lanes)[0].shape[0]
+    if size >= count:
+        return jax.vmap(f)(lanes)
+    if size == 1:
+        return jax.lax.map(f, lanes)
+    chunks = -(-count // size)
+
+    def step(_, i):
+        at = jnp.minimum(i * size + jnp.arange(size), count - 1)
+        return None, jax.vmap(f)(jax.tree.map(lambda a: a[at], lanes))
+
+    _, result = jax.lax.scan(step, None, jnp.arange(chunks))
+    return jax.tree.map(lambda a: a.reshape(chunks * size, *a.shape[2:])[:count], result)
+
+
+def batched(f: Callable, lanes: Any, batch_size: Any, x: jax.Array) -> Any:
+    """`f` over lanes of fits to `x`."""
+    count = jax.tree.leaves(lanes)[0].shape[0]
+    n, d = x.shape
+    return chunked(f, lanes, chunk_size(batch_size, count, n, d, _checks.working_dtype(x)))
+
+
+def mean_of(values: jax.Array, *, axis: int = 0) -> tuple[jax.Array, jax.Array]:
+    """Mean and its standard error over the folds that were judged, which are not NaN."""
+    judged = ~jnp.isnan(values)
+    count = jnp.sum(judged, axis=axis)
+    total = jnp.maximum(count, 1).astype(values.dtype)
+    mean = jnp.sum(jnp.where(judged, values, 0), axis=axis) / total
+    away = jnp.where(judged, values - jnp.expand_dims(mean, axis), 0)
+    spare = jnp.maximum(count - 1, 1).astype(values.dtype)
+    error = jnp.sqrt(jnp.sum(away**2, axis=axis) / spare / total)
+    return jnp.where(count > 0, mean, jnp.nan), jnp.where(count > 1, error, jnp.nan)
+
+
+@functools.cache
+def takes(fit: Callable, name: str) -> bool:
+    """Whether a fit has an argument of this name."""
+    try:
+        return name in inspect.signature(fit).parameters
+    except (TypeError, ValueError):  # a callable that hides its signature
+        return False

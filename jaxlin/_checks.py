@@ -47,7 +47,7 @@ def table(
         x=x,
         y=_labels(y, n, dtype, soft=soft, num_classes=num_classes),
         sample_weight=optional(sample_weight, (n,), dtype, "sample_weight"),
-        feature_mask=_feature_mask(feature_mask, d),
+        feature_mask=mask_of(feature_mask, d),
     )
 
 
@@ -60,7 +60,7 @@ def targets(x: Any, t: Any, *, sample_weight: Any = None, feature_mask: Any = No
         x=x,
         y=shaped(t, (n,), dtype, "t"),
         sample_weight=optional(sample_weight, (n,), dtype, "sample_weight"),
-        feature_mask=_feature_mask(feature_mask, d),
+        feature_mask=mask_of(feature_mask, d),
     )
 
 
@@ -224,7 +224,7 @@ def refuse_inexact(y: jax.Array | np.ndarray) -> None:
         )
 
 
-def _feature_mask(mask: Any, d: int) -> jax.Array | None:
+def mask_of(mask: Any, d: int) -> jax.Array | None:
     if mask is None:
         return None
     mask = array(mask, "feature_mask")

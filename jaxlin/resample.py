@@ -596,11 +596,10 @@ def on_standardized(fit: Fit) -> Fit:
     ) -> tuple[Any, Info]:
         """A fit to standardised columns: see `resample.on_standardized`."""
         x = _checks.matrix(x)
-        given = {"sample_weight": sample_weight, "feature_mask": feature_mask}
+        mask = _checks.mask_of(feature_mask, x.shape[1])
+        given = {"sample_weight": sample_weight, "feature_mask": mask}
         given = {name: value for name, value in given.items() if value is not None}
-        seen = x
-        if feature_mask is not None:
-            seen = jnp.where(jnp.asarray(feature_mask)[None, :], x, 0)
+        seen = x if mask is None else jnp.where(mask[None, :], x, 0)
         scaler = features.standardizer(seen, sample_weight=sample_weight)
         if _lanes.takes(fit, "l2"):
             penalty = _checks.real(options.pop("l2", 0.0), "l2").astype(scaler.scale.dtype)

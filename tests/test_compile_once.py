@@ -14,7 +14,7 @@ import numpy as np
 import optax
 import pytest
 
-from jaxlin import losses, metrics, multiclass, perceptron, resample, solvers, updates
+from jaxlin import logistic, losses, metrics, multiclass, perceptron, resample, solvers, updates
 from jaxlin.types import Hyperplane
 from tests import public
 from tests.counting import compiling_nothing
@@ -50,7 +50,9 @@ def test_the_counter_counts():
 @pytest.mark.parametrize("name", public.NAMES)
 def test_a_sweep_is_one_compile(name):
     fit = FITS[name]
-    inner = perceptron.fit if name.startswith("one_vs_rest") else inspect.unwrap(_function(fit))
+    inner = inspect.unwrap(_function(fit))
+    if "(" in name:  # of a combinator
+        inner = logistic.fit if "logistic" in name else perceptron.fit
     known = inspect.signature(inner).parameters
     swept = {option: value for option, value in SWEEPS.items() if option in known}
     if not swept:

@@ -161,10 +161,10 @@ def fit_hard_margin(
     Example:
       >>> import jax.numpy as jnp
       >>> from jaxlin import svm
-      >>> x = jnp.array([[-2.0, -1.0], [-1.0, -1.0], [-1.0, -2.0], [1.0, 1.0], [1.0, 2.0]])
-      >>> params, info = svm.fit_hard_margin(x, jnp.array([0, 0, 0, 1, 1]))
-      >>> params.weights.round(3).tolist(), abs(params.bias.round(3)).item(), info.status.item()
-      ([0.5, 0.5], 0.0, 0)
+      >>> x = jnp.array([[0.0], [1.0], [3.0], [4.0]])
+      >>> params, info = svm.fit_hard_margin(x, jnp.array([0, 0, 1, 1]))
+      >>> params.weights.round(3).tolist(), params.bias.round(3).item(), info.status.item()
+      ([1.0], -2.0, 0)
     """
     params, _, info = _hard(x, y, sample_weight, feature_mask, bias, tol, max_steps)
     return params, info
@@ -262,9 +262,11 @@ def farkas(
     Example:
       >>> import jax.numpy as jnp
       >>> from jaxlin import svm
-      >>> x = jnp.array([[0.0], [1.0], [2.0]])
-      >>> svm.farkas(x, jnp.array([0, 1, 0])).round(3).tolist()
-      [0.25, 0.5, 0.25]
+      >>> x = jnp.array([[0.0], [1.0], [3.0], [4.0]])
+      >>> proof = svm.farkas(x, jnp.array([0, 1, 1, 0]))
+      >>> signs = jnp.array([-1, 1, 1, -1])
+      >>> bool(jnp.abs(jnp.sum(signs * proof * x[:, 0])) < 1e-6), proof.sum().round(3).item()
+      (True, 1.0)
     """
     return _hard(x, y, sample_weight, feature_mask, bias, None, max_steps)[1]
 

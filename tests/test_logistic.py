@@ -246,7 +246,7 @@ def test_separable_data_are_separated(data, dtype, solver):
     [
         (np.float32, solvers.newton),
         (np.float64, solvers.newton),
-        (np.float64, solvers.lbfgs),
+        pytest.param(np.float64, solvers.lbfgs, marks=pytest.mark.thorough),
         pytest.param(np.float32, solvers.lbfgs, marks=pytest.mark.thorough),
     ],
 )

@@ -245,7 +245,14 @@ def test_is_one_binary_fit_per_pair(data):
     np.testing.assert_allclose(info.objective, sum(i.objective for i in infos))
 
 
-@pytest.mark.parametrize("fit", [perceptron.fit, logistic.fit, svm.fit])
+@pytest.mark.parametrize(
+    "fit",
+    [
+        perceptron.fit,
+        pytest.param(logistic.fit, marks=pytest.mark.thorough),
+        pytest.param(svm.fit, marks=pytest.mark.thorough),
+    ],
+)
 def test_two_classes_through_both_combinators_are_the_binary_fit(fit):
     rng = np.random.default_rng(0)
     x = rng.normal(size=(24, 2))

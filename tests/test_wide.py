@@ -108,6 +108,7 @@ def test_what_has_no_weight_is_not_felt():
     assert_identical(found, other)
 
 
+@pytest.mark.thorough
 def test_every_trouble_as_a_lane():
     """The penalty is known only when the program runs: a lane of 0 goes another way."""
     x, y, weight = drawn()
@@ -145,7 +146,8 @@ def test_few_steps_and_half_precision():
     assert_close(jax.tree.map(lambda a: a.astype(float), found), wide, 1e-4)
 
 
-@pytest.mark.parametrize("many", [pytest.param(False, marks=pytest.mark.thorough), True])
+@pytest.mark.thorough
+@pytest.mark.parametrize("many", [False, True])
 def test_derivatives(many):
     x, y, weight = drawn()
     weight[4] = 0

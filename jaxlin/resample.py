@@ -323,12 +323,12 @@ def refit(
     Example:
       >>> import jax
       >>> import jax.numpy as jnp
-      >>> from jaxlin import logistic, resample
+      >>> from jaxlin import least_squares, resample
       >>> x, y = jnp.array([[0.0], [1.0], [2.0], [3.0]]), jnp.array([0, 1, 0, 1])
       >>> weights = resample.bayesian_bootstrap(jax.random.key(0), 4, draws=100)
-      >>> params, info = resample.refit(logistic.fit, x, y, weights, l2=0.1)
+      >>> params, info = resample.refit(least_squares.fit, x, y, weights, l2=0.1)
       >>> params.weights.shape, bool((info.status == 0).all())
-      ((100, 1), True)
+      ((100, 2, 1), True)
     """
     problem = _problem(fit, x, y, weights, None, options)
     found, info = _refit(fit, problem.static, batch_size, problem.data, problem.weights)

@@ -423,6 +423,25 @@ def test_lanes_of_one_key_give_the_maximum_statistic(data):
     assert lanes.max(0).shape == (9,)
 
 
+def recalling(x, y, *, l2, init=None, sample_weight=None):
+    """A fit that says where it began."""
+    params, info = centroids(x, y, l2=l2, sample_weight=sample_weight)
+    begun = 0 if init is None else init.bias
+    return params._replace(bias=l2), info._replace(residual=jnp.zeros_like(l2) + begun)
+
+
+def test_a_path_goes_from_strong_to_weak(data):
+    x, y = data
+    l2 = np.array([0.1, 10.0, 1.0, 0.01, 0.5])
+    params, info = resample.regularization_path(recalling, x, y, l2=l2, batch_size=2)
+    for lane, each in enumerate(l2):
+        np.testing.assert_allclose(params.weights[lane], centroids(x, y, l2=each)[0].weights)
+    np.testing.assert_array_equal(params.bias, l2)
+    # 10 and 1 begin at 0, 0.5 and 0.1 where 1 ended, 0.01 where 0.1 did.
+    np.testing.assert_array_equal(info.residual, [1.0, 0.0, 0.0, 0.1, 1.0])
+
+
+@pytest.mark.thorough
 def test_a_path_is_the_fits_in_any_order(data):
     x, y = data
     l2 = np.array([0.1, 10.0, 1.0, 0.01, 0.5])
@@ -431,9 +450,6 @@ def test_a_path_is_the_fits_in_any_order(data):
     assert np.all(info.status == Status.CONVERGED)
     for lane, single in enumerate(singly):
         np.testing.assert_allclose(params.weights[lane], single.weights, rtol=1e-7)
-    many, _ = resample.regularization_path(centroids, x, y, l2=l2)
-    for lane, each in enumerate(l2):
-        np.testing.assert_allclose(many.weights[lane], centroids(x, y, l2=each)[0].weights)
     with pytest.raises(TypeError, match="fit: expected a fit with an argument l2"):
         resample.regularization_path(perceptron.fit, x, y, l2=l2)
     with pytest.raises(ValueError, match=r"penalty 1 of 2: l2: .*negative"):

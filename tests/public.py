@@ -626,8 +626,15 @@ def _fits() -> dict[str, Fit]:
 
 LBFGS = "logistic.fit lbfgs"
 FITS = _fits()
-# For parametrize: another solver of the same problem is tried with the thorough tests.
-NAMES = [pytest.param(name, marks=pytest.mark.thorough) if name == LBFGS else name for name in FITS]
+# For parametrize: what shares its engine with another fit is tried with the thorough tests.
+TWINS = {
+    LBFGS,
+    "gaussian.fit",
+    "gaussian.fit_tied",
+    "on_standardized(logistic.fit)",
+    "svm.fit_hard_margin",
+}
+NAMES = [pytest.param(n, marks=pytest.mark.thorough) if n in TWINS else n for n in FITS]
 
 
 @functools.cache

@@ -20,7 +20,11 @@ from tests import public
 from tests.counting import compiling_nothing
 from tests.public import FITS, SPARE, D, N, assert_close, assert_identical
 
-WHOLE = [name for name, fit in FITS.items() if fit.whole]
+WHOLE = [
+    pytest.param(name, marks=pytest.mark.thorough) if name in public.TWINS else name
+    for name, fit in FITS.items()
+    if fit.whole
+]
 
 
 @pytest.mark.parametrize("name", public.CALLABLE)

@@ -24,6 +24,8 @@ from jaxlin._linalg import dot
 
 # The sums of a pass, and the scores they are made of, are trusted to so many units of rounding.
 NOISE_ULPS = 4
+# Up to so many columns the products of all pairs of them fit in cache.
+SHARED_LIMIT = 64
 
 
 class Agreement(NamedTuple):
@@ -156,10 +158,8 @@ def measure(spec: Spec, problem: Problem, theta: jax.Array, step: jax.Array):
         scores = scored(problem, block, u[:, 0])
         pull, terms = per_row(spec, block, scores)
         curve = _curvature(spec, problem, block, scores)[:, first, second]
-        curved = (z[:, None, :] * curve[:, :, None]).reshape(z.shape[0], -1)
-        # All sums in one product: each reduction of its own is compiled for as long as it.
-        left = jnp.concatenate([curved, _frame.in_basis(problem, pull), terms], axis=1)
-        return dot(left.T, _with_ones(spec, z)), worst(spec, problem, block, u)
+        rest = jnp.concatenate([_frame.in_basis(problem, pull), terms], axis=1)
+        return _products(z, _with_ones(spec, z), curve, rest), worst(spec, problem, block, u)
 
     product, extremes = _rows.fold(sums, problem.rows)
     pairs = first.size * p
@@ -167,6 +167,41 @@ def measure(spec: Spec, problem: Problem, theta: jax.Array, step: jax.Array):
     columns, terms = product[pairs : pairs + m, :p], product[pairs + m :, -1]
     point = _assemble(problem, theta, columns, terms, extremes)
     return point, hess, -extremes[0, 2], extremes[1, 2]
+
+
+@jax.custom_batching.custom_vmap
+def _products(z: jax.Array, ones: jax.Array, curve: jax.Array, rest: jax.Array) -> jax.Array:
+    """z' diag(curve) z for each column of `curve (rows, r)`, and rest' z, as rows of one product.
+
+    All in one: each reduction of its own is compiled for as long as it. `ones` is z with a column
+    of ones.
+    """
+    curved = (z[:, None, :] * curve[:, :, None]).reshape(z.shape[0], -1)
+    return dot(jnp.concatenate([curved, rest], axis=1).T, ones)
+
+
+@_products.def_vmap
+def _(axis_size, in_batched, z, ones, curve, rest):
+    """Lanes that share x share the products of its columns, and each is one row of a product."""
+    shared, (n, p) = not (in_batched[0] or in_batched[1]), z.shape[-2:]
+    if not shared or p > SHARED_LIMIT:
+        axes = tuple(0 if batched else None for batched in in_batched)
+        return jax.vmap(_products.fun, in_axes=axes, axis_size=axis_size)(
+            z, ones, curve, rest
+        ), True
+    curve, rest = (
+        a if batched else jnp.broadcast_to(a[None], (axis_size, *a.shape))
+        for a, batched in zip((curve, rest), in_batched[2:], strict=True)
+    )
+    first, second = np.triu_indices(p)
+    index = np.zeros((p, p), int)
+    index[first, second] = index[second, first] = np.arange(first.size)
+    pairs = dot(jnp.swapaxes(curve, 1, 2).reshape(-1, n), z[:, first] * z[:, second])
+    square = pairs[:, index].reshape(axis_size, -1, p)
+    # Behind the squares is what nobody reads: their product with the ones.
+    square = jnp.pad(square, ((0, 0), (0, 0), (0, ones.shape[1] - p)))
+    sums = dot(jnp.swapaxes(rest, 1, 2).reshape(-1, n), ones)
+    return jnp.concatenate([square, sums.reshape(axis_size, -1, ones.shape[1])], axis=1), True
 
 
 def _curvature(spec: Spec, problem: Problem, block: _rows.Rows, scores: jax.Array) -> jax.Array:

@@ -16,7 +16,7 @@ from sklearn.discriminant_analysis import (
     LinearDiscriminantAnalysis,
     QuadraticDiscriminantAnalysis,
 )
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import LogisticRegression, Perceptron, Ridge
 from sklearn.svm import SVC, LinearSVC
 
 import jaxlin
@@ -443,6 +443,100 @@ def svm_batch(dtype, loss=HINGE, lanes=1_000, n=100, d=10) -> Workload:
     )
 
 
+# --- thousands of fits ---------------------------------------------------------------------------
+
+
+def _logistic_loop(x, y, weights, l2) -> dict[str, tuple[Run, ...]]:
+    """scikit-learn, a fit at a time; x and y are of one problem, or of one per row of weights."""
+    own = np.ndim(x) == 3
+
+    def loop(**options):
+        peer = LogisticRegression(C=1 / (l2 * x.shape[-2]), max_iter=1_000, **options)
+        for i in range(len(weights)):
+            rows = (x[i], y[i]) if own else (x, y)
+            peer.fit(*rows, sample_weight=weights[i])
+        return peer
+
+    # liblinear penalises the bias: another problem.
+    names = ("newton-cholesky", "newton-cg", "lbfgs")
+    return {
+        f"scikit-learn {name}, loop": tuple(
+            partial(loop, solver=name, tol=tol) for tol in (1e-4, 1e-6, 1e-8)
+        )
+        for name in names
+    }
+
+
+def _last_of_logistic(x, y, weight, l2):
+    """Unfold, reference, objective and residual of the last fit."""
+    wide, labels = jnp.asarray(x, float), jnp.asarray(y)
+    given = dict(l2=l2, sample_weight=jnp.asarray(weight, float))
+
+    def unfold(found):
+        if hasattr(found, "coef_"):
+            return np.append(found.coef_[0], found.intercept_[0]).astype(float)
+        weights, bias = jax.tree.map(lambda a: np.asarray(a[-1], float), found[0])
+        return np.append(weights, bias)
+
+    def objective(c):
+        params = jaxlin.Hyperplane(weights=jnp.asarray(c[:-1]), bias=jnp.asarray(c[-1]))
+        return jaxlin.losses.objective(jaxlin.losses.logistic, params, wide, labels, **given)
+
+    exact = jax.tree.map(lambda a: a[None], jaxlin.logistic.fit(wide, labels, **given))
+    return {
+        "unfold": unfold,
+        "reference": unfold(exact),
+        "objective": lambda c: float(objective(c)),
+        "residual": lambda c: float(jnp.max(jnp.abs(jax.grad(objective)(jnp.asarray(c))))),
+        "near": 1e-3,
+    }
+
+
+def logistic_batch(dtype, lanes, n, d) -> Workload:
+    """Many small problems, each with data of its own."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(lanes, n, d)).astype(dtype)
+    y = (x[:, :, 0] + rng.normal(size=(lanes, n)) > 0).astype(int)
+    device, labels = jnp.asarray(x), jnp.asarray(y)
+    fit = jax.jit(jax.vmap(partial(jaxlin.logistic.fit, l2=1 / n)))
+    weights = np.ones((lanes, n), dtype)
+    return Workload(
+        ours=lambda: fit(device, labels),
+        peers=_logistic_loop(x, y, weights, 1 / n),
+        **_last_of_logistic(x[-1], y[-1], weights[-1], 1 / n),
+    )
+
+
+def logistic_bootstrap(dtype, draws, n, d) -> Workload:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(n, d)).astype(dtype)
+    y = (x[:, 0] + rng.normal(size=n) > 0).astype(int)
+    device, labels = jnp.asarray(x), jnp.asarray(y)
+    weights = jaxlin.resample.bootstrap(jax.random.key(0), n, draws=draws).astype(dtype)
+    host = np.asarray(weights)
+    return Workload(
+        ours=lambda: jaxlin.resample.refit(jaxlin.logistic.fit, device, labels, weights, l2=1 / n),
+        peers=_logistic_loop(x, y, host, 1 / n),
+        **_last_of_logistic(x, y, host[-1], 1 / n),
+    )
+
+
+def perceptron_batch(dtype, lanes=1_000, n=100, d=10, epochs=10) -> Workload:
+    """The same number of epochs for all; the peer deals the rows anew in each."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(lanes, n, d)).astype(dtype)
+    y = (x[:, :, 0] + rng.normal(size=(lanes, n)) > 0).astype(int)
+    device, labels = jnp.asarray(x), jnp.asarray(y)
+    fit = jax.jit(jax.vmap(partial(jaxlin.perceptron.fit, max_epochs=epochs)))
+    peer = Perceptron(max_iter=epochs, tol=None)
+    return Workload(
+        ours=lambda: fit(device, labels),
+        peers={"scikit-learn, loop": (lambda: [peer.fit(x[i], y[i]) for i in range(lanes)][-1],)},
+        unfold=lambda found: np.zeros(1),  # neither is an optimum
+        reference=np.zeros(1),
+    )
+
+
 ALL: dict[str, Callable[[Any], Workload]] = {
     "lda-100000x50-k5": lda,
     "qda-100000x50-k5": qda,
@@ -468,4 +562,8 @@ ALL: dict[str, Callable[[Any], Workload]] = {
     "svm-squared-1000x20": partial(svm, n=1_000, d=20, loss=SQUARED),
     "svm-squared-100000x50": partial(svm, n=100_000, d=50, loss=SQUARED),
     "svm-squared-1000-fits-of-100x10": partial(svm_batch, loss=SQUARED),
+    "logistic-10000-fits-of-100x10": partial(logistic_batch, lanes=10_000, n=100, d=10),
+    "logistic-1000-fits-of-200x50": partial(logistic_batch, lanes=1_000, n=200, d=50),
+    "logistic-10000-bootstraps-of-500x10": partial(logistic_bootstrap, draws=10_000, n=500, d=10),
+    "perceptron-1000-fits-of-100x10": perceptron_batch,
 }

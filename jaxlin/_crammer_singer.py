@@ -174,7 +174,8 @@ def _sums(task: _Task, columns: jax.Array, ratio: jax.Array | None = None):
         return dot(left.T, z), ()
 
     given = columns if ratio is None else jnp.concatenate([columns, ratio], axis=1)
-    total, _ = _rows.fold(products, problem.rows._replace(y=given))
+    entries = _rows.BLOCK_ENTRIES // (1 if ratio is None else max(1, first.size // 2))
+    total, _ = _rows.fold(products, problem.rows._replace(y=given), entries)
     sums = total[:q] * problem.spread[None, :]
     if ratio is None:
         return sums

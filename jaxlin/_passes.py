@@ -161,7 +161,9 @@ def measure(spec: Spec, problem: Problem, theta: jax.Array, step: jax.Array):
         rest = jnp.concatenate([_frame.in_basis(problem, pull), terms], axis=1)
         return _products(z, _with_ones(spec, z), curve, rest), worst(spec, problem, block, u)
 
-    product, extremes = _rows.fold(sums, problem.rows)
+    # Each column is there once per pair of degrees of freedom, and is to stay in cache.
+    entries = _rows.BLOCK_ENTRIES // max(1, first.size // 2)
+    product, extremes = _rows.fold(sums, problem.rows, entries)
     pairs = first.size * p
     hess = hessian_of(problem, product[:pairs, :p].reshape(-1, p, p), m)
     columns, terms = product[pairs : pairs + m, :p], product[pairs + m :, -1]
@@ -374,10 +376,13 @@ def hessian(spec: Spec) -> Callable[[jax.Array, Problem], jax.Array]:
 
 def value_at_origin(spec: Spec, problem: Problem) -> jax.Array:
     """J where theta is 0, which needs no pass over x."""
-    rows = problem.rows
-    nothing = jnp.zeros((rows.weight.size, problem.used.size), rows.weight.dtype)
-    each = jax.vmap(spec.loss)(scored(problem, rows, nothing), rows.y)
-    return jnp.sum(rows.weight * each)
+
+    def sums(block):
+        nothing = jnp.zeros((block.weight.size, problem.used.size), block.weight.dtype)
+        each = jax.vmap(spec.loss)(scored(problem, block, nothing), block.y)
+        return jnp.sum(block.weight * each), ()
+
+    return _rows.fold(sums, problem.rows)[0]
 
 
 def origin(problem: Problem, value: jax.Array) -> Point:

@@ -94,7 +94,9 @@ def leverage(spec: Spec, problem: Problem, whole: _linalg.Factor) -> jax.Array:
         square = jnp.max(jnp.sum(image**2, axis=2), axis=1)
         return (), jnp.max(jnp.where(block.weight > 0, square, 0))
 
-    _, largest = _rows.fold(maxima, problem.rows)
+    # An image is m (m + 1) times as wide as its row.
+    entries = _rows.BLOCK_ENTRIES // max(1, m * (m + 1) // 2)
+    _, largest = _rows.fold(maxima, problem.rows, entries)
     return jnp.sqrt(largest)
 
 

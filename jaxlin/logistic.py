@@ -74,6 +74,9 @@ def fit(
       ValueError: shapes that do not fit; eagerly also data that are not valid.
       TypeError: dtypes or static arguments of the wrong kind.
 
+    With L-BFGS and a penalty on every weight CONVERGED is said by the residual alone, as there is
+    an optimum; next to no penalty leaves it far away even so, where Newton's method asks for more.
+
     Differentiable by the implicit function theorem in x, soft y, l2, sample_weight and offset.
 
     Example:

@@ -16,10 +16,13 @@ Choose the hinge for few support vectors and robustness to mistaken labels, its 
 Neither gives probabilities: see `logistic`. It fails to converge (STALLED) where l2 is so small
 beside the squared size of a row that rounding decides: in float32 below about 1e-6 of it.
 
-The method is an interior point method, see `_interior`: a dozen steps of O(n d^2) each, whatever
-l2; with fewer rows than features of O(n^3) after one QR decomposition.
+The hinge and the hard margin are found by an interior point method: a dozen steps of O(n d^2) each,
+whatever l2; with fewer rows than features of O(n^3) after one QR decomposition. The squared hinge
+is found by Newton's method, some five steps of as much; k classes at once as the hinge is.
 
-The fits have no derivative in reverse mode: it raises. In forward mode it is that of the iteration.
+The squared hinge has a derivative by the implicit function theorem in x, sample_weight and l2, in
+either mode. The other fits have none in reverse mode: it raises. In forward mode theirs is that of
+the iteration.
 
 Shapes: `n` examples, `d` features.
 """

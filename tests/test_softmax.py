@@ -276,6 +276,23 @@ def test_derivatives():
     np.testing.assert_allclose(inner, np.sum(np.asarray(slope) ** 2), rtol=1e-9)
 
 
+@pytest.mark.thorough
+@pytest.mark.parametrize("solver", [solvers.newton, solvers.lbfgs])
+@pytest.mark.parametrize("k", [2, 5])
+def test_temporaries_are_a_part_of_x(k, solver):
+    n, d = 100_000, 20
+    options = {} if k == 2 else {"num_classes": k}
+    method = logistic.fit if k == 2 else softmax.fit
+
+    def program(dtype):
+        x, y = jax.ShapeDtypeStruct((n, d), dtype), jax.ShapeDtypeStruct((n,), np.int32)
+        call = jax.jit(lambda x, y: method(x, y, l2=0.1, solver=solver, **options))
+        return call.lower(x, y).compile()
+
+    assert program(np.float32).memory_analysis().temp_size_in_bytes < 0.3 * n * d * 4
+    assert f"f32[{n},{d}]" not in program(jnp.bfloat16).as_text(), "x is widened as a whole"
+
+
 def test_a_sweep_is_one_compile():
     x, y, _ = drawn()
 

@@ -244,10 +244,7 @@ def permutations(key: jax.Array, y: Any, *, draws: int, strata: Any = None) -> j
     y = _checks.array(y, "y")
     if y.ndim < 1:
         raise ValueError(f"y: expected shape (n,), got {y.shape}")
-    if strata is not None:
-        strata = _labels(strata, "strata")
-        if strata.shape != y.shape[:1]:
-            raise ValueError(f"strata: expected shape {y.shape[:1]}, got {strata.shape}")
+    strata = _strata(strata, y)
     return _permutations(key, y, strata, _at_least(draws, 1, "draws"))
 
 
@@ -445,8 +442,7 @@ def permutation_test(
       (1.0, (99,), True)
     """
     problem = _problem(fit, x, y, weights, sample_weight, options)
-    if strata is not None:
-        strata = _labels(strata, "strata")
+    strata = _strata(strata, x)
     value, null, info = _permutation_test(
         fit,
         metric,
@@ -652,6 +648,15 @@ def _labels(values: Any, name: str) -> jax.Array:
     if values.ndim != 1:
         raise ValueError(f"{name}: expected shape (n,), got {values.shape}")
     return values
+
+
+def _strata(strata: Any, rows: Any) -> jax.Array | None:
+    if strata is None:
+        return None
+    strata, n = _labels(strata, "strata"), jnp.shape(rows)[0]
+    if strata.shape != (n,):
+        raise ValueError(f"strata: expected shape ({n},), got {strata.shape}")
+    return strata
 
 
 def _at_least(value: Any, least: int, name: str) -> int:

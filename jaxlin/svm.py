@@ -411,7 +411,8 @@ def _fit_joint(k, bias, data, l2, tol, max_steps):
     stalled = jnp.where(steps < max_steps, Status.STALLED, Status.MAX_STEPS)
     status = jnp.where(bound.gap <= tol, Status.CONVERGED, stalled)
     nothing = jax.tree.map(jnp.zeros_like, found)
-    info = Info(status, steps, bound.primal, bound.gap)
+    primal, gap = (jnp.where(usable, a, 0) for a in (bound.primal, bound.gap))
+    info = Info(status, steps, primal, gap)
     params, info = _risk.in_place(found, info, nothing, valid, usable)
     params = params._replace(bias=params.bias + jnp.where(present, 0, -jnp.inf).astype(l2.dtype))
     return params, info

@@ -121,8 +121,9 @@ THOROUGH = pytest.param(np.float32, 1e-5, marks=pytest.mark.thorough)
 
 
 @pytest.mark.parametrize("dtype, tol", [(np.float64, 1e-8), THOROUGH])
-def test_many_row_blocks(dtype, tol):
-    x, y = drawn(3_001, 50)
+@pytest.mark.parametrize("n", [3_001, pytest.param(20_000, marks=pytest.mark.thorough)])
+def test_many_row_blocks(n, dtype, tol):
+    x, y = drawn(n, 50)
     x = x.astype(dtype)
     params, info = svm.fit(x, y, l2=1 / len(y))
     assert info.status == Status.CONVERGED

@@ -56,6 +56,9 @@ class Method(NamedTuple):
 L2 = 1e-3
 VISITS = 100_000  # of a perceptron to rows: a moment's work where only separable data would end it
 COMPILERS = 2  # threads; XLA compiles outside of Python's lock
+# Of x: with fewer entries a fit takes milliseconds in any code, and compiling decides the time.
+FEW_ENTRIES = 100_000
+QUICKLY = {"xla_backend_optimization_level": 0}
 
 
 def _passes(n: int) -> dict[str, Any]:
@@ -200,7 +203,8 @@ def _compile(method: Method, data: Data, weights: jax.Array) -> Program:
     run = functools.partial(resample.cross_validate, fit, judge, batch_size=1, **options)
     start = time.perf_counter()
     with jax.enable_x64(True):  # a thread does not inherit it
-        compiled = jax.jit(run).lower(data.x, data.y, weights).compile()
+        lowered = jax.jit(run).lower(data.x, data.y, weights)
+        compiled = lowered.compile(QUICKLY if data.x.size <= FEW_ENTRIES else None)
     return Program(method, compiled, time.perf_counter() - start)
 
 

@@ -58,7 +58,7 @@ VISITS = 100_000  # of a perceptron to rows: a moment's work where only separabl
 COMPILERS = 2  # threads; XLA compiles outside of Python's lock
 # Of x: with fewer entries a fit takes milliseconds in any code, and compiling decides the time.
 FEW_ENTRIES = 100_000
-QUICKLY = {"xla_backend_optimization_level": 0}
+QUICKLY: dict[str, str | bool] = {"xla_backend_optimization_level": "0"}
 
 
 def _passes(n: int) -> dict[str, Any]:

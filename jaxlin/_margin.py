@@ -83,7 +83,8 @@ def _by_newton(bias, complete, problem, tol, cap) -> Plane:
     # The gap is of the order of the square of the gradient.
     floor = float(jnp.finfo(start.dtype).eps) ** (2 / 3)
     origin = _passes.value_at_origin(spec, work)
-    run = _newton.descend(spec, work, start, origin, jnp.asarray(floor, tol.dtype), cap, 0)
+    floor = jnp.asarray(floor, tol.dtype)
+    run = _newton.descend(spec, work, start, origin, floor, cap, 0, doubted=False)
     params, bound = _returned(kind, bias, problem, back(run.point.theta)[0])
     found = Plane(params, bound, run.steps, jnp.bool_(False), ~(bound.gap <= tol))
     if not complete:

@@ -17,6 +17,8 @@ from jaxlin._passes import Point, Spec
 CERTIFICATE = 0.1
 # Scores of this size are certain of their class; a start so far is poor unless optimal or chosen.
 FAR = 10.0
+# Trials after which a start that is far from an optimum still is given up.
+LOST = 50
 # A squared pivot below this many units of p * eps may be rounding: the columns are looked at.
 PIVOT_ULPS = 16
 
@@ -56,22 +58,26 @@ class Run(NamedTuple):
     quasi: jax.Array
 
 
-def solve(spec, problem, start, origin, tol, cap, before) -> Outcome:
+def solve(spec, problem, start, origin, tol, cap, before, *, doubted=True) -> Outcome:
     """Damped Newton steps until the optimum is proved, or shown to be at infinity."""
-    return _prove(spec, problem, descend(spec, problem, start, origin, tol, cap, before), tol)
+    run = descend(spec, problem, start, origin, tol, cap, before, doubted=doubted)
+    return _prove(spec, problem, run, tol)
 
 
-def descend(spec, problem, start, origin, tol, cap, before, far=FAR) -> Run:
+def descend(spec, problem, start, origin, tol, cap, before, *, doubted) -> Run:
     """The steps without the proof.
 
-    The first trial is the start, taken if it is no worse than 0, where J is `origin`. After the
-    residual has passed, one more step is tried: the method converges quadratically, so it ends at
-    the floor of the dtype. `before` are steps that led to the start, and count.
+    The first trial is the start, taken if it is no worse than 0, where J is `origin`; a `doubted`
+    one, which is not our own choice, is given up for 0 where it leads nowhere. After the residual
+    has passed, one more step is tried: the method converges quadratically, so it ends at the floor
+    of the dtype. `before` are steps that led to the start, and count.
     """
     # In the tail a step is the direction to infinity up to the larger of exp(-score) and
     # eps exp(score): at best the root of eps.
     tail = 4 * jnp.sqrt(jnp.finfo(start.dtype).eps)
     never = jnp.bool_(False)
+    nothing = jnp.zeros((start.size, start.size), start.dtype)
+    nowhere = (_passes.origin(problem, jnp.full_like(origin, jnp.inf)), nothing)
 
     def advance(run: Run) -> Run:
         point, step = run.point, run.step
@@ -86,11 +92,18 @@ def descend(spec, problem, start, origin, tol, cap, before, far=FAR) -> Run:
             trial.noise,
         )
         held = _linalg.form(hess, flat) >= _iterate.CURVATURE_HELD * curvature
-        # Far out the loss is a polyhedron, on which Newton's method zigzags: not a place to start.
-        wild = (trial.reach > far) & (trial.residual > jnp.sqrt(tol)) & (run.trials == before)
+        kept, accept = (point, run.hess), verdict.accept
+        if doubted:
+            # Far out the loss is a polyhedron, on which Newton's method zigzags: no place to start.
+            wild = (trial.reach > FAR) & (trial.residual > jnp.sqrt(tol))
+            lost = wild & (run.trials == before + LOST)
+            accept &= ~lost & ~(wild & (run.trials == before))
+            kept = _where(lost, nowhere, kept)
+            damping = jnp.where(lost, _iterate.LEAST_DAMPING, verdict.damping)
+            verdict = verdict._replace(damping=damping, stalled=verdict.stalled & ~lost)
         # The barrier keeps the compiler from computing the verdict anew for every field.
-        accept = jax.lax.optimization_barrier(verdict.accept & ~wild)
-        point, hess = _where(accept, (trial, hess), (point, run.hess))
+        accept = jax.lax.optimization_barrier(accept)
+        point, hess = _where(accept, (trial, hess), kept)
         small = point.residual <= tol
         following, whole = _iterate.newton_step(hess, point.grad.reshape(-1), verdict.damping)
         quasi = _linalg.after(following, small & ~held & (reach > 0) & (drop >= -tail * reach))
@@ -114,7 +127,6 @@ def descend(spec, problem, start, origin, tol, cap, before, far=FAR) -> Run:
             quasi=quasi,
         )
 
-    nothing = jnp.zeros((start.size, start.size), start.dtype)
     run = Run(
         point=_passes.origin(problem, origin),
         hess=nothing,

@@ -224,7 +224,10 @@ def _fit_features(spec, rows, usable, l2, init, tol, max_steps, basis):
     if newton:
         unknown = jnp.full((), jnp.inf, start.dtype)
         origin = unknown if init is None else _passes.value_at_origin(spec, problem)
-        outcome = _newton.solve(spec, problem, start, origin, tol, cap, jnp.int32(0))
+        doubted = init is not None
+        outcome = _newton.solve(
+            spec, problem, start, origin, tol, cap, jnp.int32(0), doubted=doubted
+        )
     else:
         outcome = _finish(spec, problem, start, tol, cap, last)
     # Where the optimum is at infinity the penalised weights vanish beside the others.

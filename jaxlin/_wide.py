@@ -53,9 +53,8 @@ def solve(
     ones = jnp.ones(lower.shape[0], lower.dtype)
     reduced = _frame.make(rows._replace(x=lower, feature_mask=None), ones, spec.bias, problem.basis)
     origin = jnp.full((), jnp.inf, lower.dtype)
-    far = _newton.FAR
     if start is None:
-        first, far = _along_the_first_step(spec, reduced), jnp.inf
+        first = _along_the_first_step(spec, reduced)
     else:
         held = dot(half, (start[:, :d] / jnp.where(root > 0, root, 1)[None, :]).T)
         weights = jax.scipy.linalg.solve_triangular(lower, held, lower=True).T
@@ -72,7 +71,7 @@ def solve(
         tol / 16,
         cap,
         jnp.int32(0),
-        far,
+        doubted=start is not None,
     )
 
     def recover(coordinates):

@@ -343,6 +343,26 @@ def random_problems(count, dtype):
     return x, y, weight.astype(dtype), init
 
 
+# A start that is near, from where Newton's method goes far astray: 80 steps lead it nowhere.
+ASTRAY = np.array(
+    [  # a row of x, its label, its weight
+        [-9, 4, -14, 1, 0.4197],
+        [6, 10, -19, 1, 0.03408],
+        [9, 5, -1, 1, 0.001235],
+        [5, -2, -3, 0, 927.7],
+        [-14, -13, -3, 0, 0.01083],
+        [10, 8, 14, 0, 0.001787],
+        [-16, 8, 2, 1, 16.42],
+        [12, -13, 12, 0, 0.1317],
+        [6, 11, -19, 0, 0.001224],
+        [-19, -13, -1, 0, 8.135],
+        [-5, -2, 4, 1, 0.03221],
+        [-19, -2, -10, 1, 0.002517],
+    ]
+)
+ASTRAY_FROM = Hyperplane(weights=np.array([-0.2519, -0.282, 0.2109]), bias=0.3133)
+
+
 @partial(jax.jit)
 @jax.vmap
 def fit_from(x, y, weight, init):
@@ -354,10 +374,13 @@ def fit_from(x, y, weight, init):
 )
 def test_random_problems_from_any_start(dtype):
     x, y, weight, init = random_problems(3000, dtype)
+    x[0], y[0], weight[0] = ASTRAY[:, :3], ASTRAY[:, 3], ASTRAY[:, 4]
+    init.weights[0], init.bias[0] = ASTRAY_FROM
     params, info = fit_from(*map(jnp.asarray, (x, y, weight)), init)
     status = np.asarray(info.status)
     converged = status == Status.CONVERGED
     assert converged.mean() > 0.8
+    assert converged[0] or dtype == np.float32
     assert np.asarray(info.steps)[converged].max() <= 60
     tol = np.finfo(dtype).eps ** (2 / 3)
     for i in np.flatnonzero(converged)[:200]:

@@ -10,7 +10,7 @@ import functools
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import jax
@@ -559,6 +559,27 @@ def has_cases(name: str) -> bool:
         return False
 
 
+def thorough(*values: Any) -> Any:
+    """Parameters of a test that is thorough."""
+    return pytest.param(*values, marks=pytest.mark.thorough)
+
+
+def seldom(names: Iterable[str], which: set[str]) -> list:
+    """Parameters of a test, of which these are thorough."""
+    return [thorough(n) if n in which else n for n in names]
+
+
+# Those whose programs are another's, but for a few lines that tests of their own see.
+SECOND = {
+    "gaussian.fit_from_moments",
+    "gaussian.fit_tied_from_moments",
+    "least_squares.regress",
+    "least_squares.regress_from_moments",
+    "solvers.from_optax",
+    "solvers.gradient_descent",
+    "svm.farkas",
+    "svm.fit_dual",
+}
 CALLABLE = [
     name
     for name in FUNCTIONS
@@ -634,7 +655,7 @@ TWINS = {
     "on_standardized(logistic.fit)",
     "svm.fit_hard_margin",
 }
-NAMES = [pytest.param(n, marks=pytest.mark.thorough) if n in TWINS else n for n in FITS]
+NAMES = seldom(FITS, TWINS)
 
 
 @functools.cache

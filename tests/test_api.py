@@ -14,7 +14,7 @@ import jaxlin
 from jaxlin import logistic, multiclass, perceptron, types
 from jaxlin.types import Info, Status
 from tests import public
-from tests.public import FITS, FUNCTIONS, MODULES
+from tests.public import FITS, FUNCTIONS, MODULES, thorough
 
 # What may come before `params` or `x`: a key, and functions to be called with them.
 LEADING = {"key", "loss", "rule", "fit", "metric", "solver", "scaler", "direction", "axes"}
@@ -153,9 +153,9 @@ def test_a_fit_out_of_a_combinator_is_a_fit():
         (np.float32, "float32"),
         (np.float64, "float64"),
         (ml_dtypes.bfloat16, "float32"),
-        (np.float16, "float32"),
+        thorough(np.float16, "float32"),
         (np.int32, "float64"),
-        (np.uint8, "float64"),
+        thorough(np.uint8, "float64"),
         (np.bool_, "float64"),
     ],
 )

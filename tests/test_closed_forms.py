@@ -17,7 +17,7 @@ from sklearn.linear_model import Ridge
 import jaxlin
 from jaxlin import datasets, fisher, gaussian, lda, least_squares, linear, moments, qda, quadratic
 from jaxlin.types import Status
-from tests.public import assert_close, stack
+from tests.public import assert_close, stack, thorough
 
 N, D, K = 60, 4, 3
 
@@ -563,7 +563,14 @@ def test_numbers_outside_their_range_name_the_argument():
 
 @pytest.mark.parametrize(
     "fit",
-    [lda.fit, qda.fit, gaussian.fit, gaussian.fit_tied, least_squares.fit, fisher.fit],
+    [
+        lda.fit,
+        qda.fit,
+        least_squares.fit,
+        fisher.fit,
+        thorough(gaussian.fit),
+        thorough(gaussian.fit_tied),
+    ],
     ids=lambda fit: fit.__module__,
 )
 def test_derivatives_in_the_data_and_weights(fit):

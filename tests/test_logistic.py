@@ -12,9 +12,10 @@ from sklearn.linear_model import LogisticRegression
 
 from jaxlin import Hyperplane, Status, datasets, features, labels, linear, logistic, losses, solvers
 from tests import oracle
+from tests.public import thorough
 
 SOLVERS = [solvers.newton, solvers.lbfgs]
-THOROUGH = [solvers.newton, pytest.param(solvers.lbfgs, marks=pytest.mark.thorough)]
+THOROUGH = [solvers.newton, thorough(solvers.lbfgs)]
 # x = 2, 4, 5, 5, 5, 7, 7, 10 for class 1; eighteen 0s, eight 1s and one 2 for class 0.
 QUASI_X = np.array([[2, 4, 5, 5, 5, 7, 7, 10] + [0] * 18 + [1] * 8 + [2]], float).T
 QUASI_Y = np.array([1] * 8 + [0] * 27)
@@ -224,12 +225,12 @@ def setosa_versicolor():
     [
         (breast_cancer, np.float64, solvers.newton),
         (breast_cancer, np.float32, solvers.newton),
-        pytest.param(setosa_versicolor, np.float64, solvers.lbfgs, marks=pytest.mark.thorough),
-        pytest.param(setosa_versicolor, np.float64, solvers.newton, marks=pytest.mark.thorough),
-        pytest.param(setosa_versicolor, np.float32, solvers.newton, marks=pytest.mark.thorough),
-        pytest.param(setosa_versicolor, np.float32, solvers.lbfgs, marks=pytest.mark.thorough),
-        pytest.param(breast_cancer, np.float64, solvers.lbfgs, marks=pytest.mark.thorough),
-        pytest.param(breast_cancer, np.float32, solvers.lbfgs, marks=pytest.mark.thorough),
+        thorough(setosa_versicolor, np.float64, solvers.lbfgs),
+        thorough(setosa_versicolor, np.float64, solvers.newton),
+        thorough(setosa_versicolor, np.float32, solvers.newton),
+        thorough(setosa_versicolor, np.float32, solvers.lbfgs),
+        thorough(breast_cancer, np.float64, solvers.lbfgs),
+        thorough(breast_cancer, np.float32, solvers.lbfgs),
     ],
 )
 def test_separable_data_are_separated(data, dtype, solver):
@@ -246,8 +247,8 @@ def test_separable_data_are_separated(data, dtype, solver):
     [
         (np.float32, solvers.newton),
         (np.float64, solvers.newton),
-        pytest.param(np.float64, solvers.lbfgs, marks=pytest.mark.thorough),
-        pytest.param(np.float32, solvers.lbfgs, marks=pytest.mark.thorough),
+        thorough(np.float64, solvers.lbfgs),
+        thorough(np.float32, solvers.lbfgs),
     ],
 )
 def test_quasi_separable_data_are_told_apart(dtype, solver):
@@ -369,9 +370,7 @@ def fit_from(x, y, weight, init):
     return logistic.fit(x, y, sample_weight=weight, init=init)
 
 
-@pytest.mark.parametrize(
-    "dtype", [np.float64, pytest.param(np.float32, marks=pytest.mark.thorough)]
-)
+@pytest.mark.parametrize("dtype", [np.float64, thorough(np.float32)])
 def test_random_problems_from_any_start(dtype):
     x, y, weight, init = random_problems(3000, dtype)
     x[0], y[0], weight[0] = ASTRAY[:, :3], ASTRAY[:, 3], ASTRAY[:, 4]

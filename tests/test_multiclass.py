@@ -11,6 +11,7 @@ import pytest
 import jaxlin
 from jaxlin import _checks, _rows, logistic, multiclass, pairwise, perceptron, svm
 from jaxlin.types import Hyperplane, Info, Linear, Pairwise, Status
+from tests.public import thorough
 
 K, N, D = 3, 30, 4
 
@@ -249,8 +250,8 @@ def test_is_one_binary_fit_per_pair(data):
     "fit",
     [
         perceptron.fit,
-        pytest.param(logistic.fit, marks=pytest.mark.thorough),
-        pytest.param(svm.fit, marks=pytest.mark.thorough),
+        thorough(logistic.fit),
+        thorough(svm.fit),
     ],
 )
 def test_two_classes_through_both_combinators_are_the_binary_fit(fit):

@@ -13,6 +13,7 @@ import pytest
 import jaxlin
 from jaxlin import lda, logistic, metrics, multiclass, perceptron, resample
 from jaxlin.types import Hyperplane, Status
+from tests.public import thorough
 from tests.test_multiclass import centroids, flip
 
 N, D, FOLDS = 24, 3, 4
@@ -498,7 +499,13 @@ def test_nested_selection_is_a_vmap(data):
 
 
 @pytest.mark.parametrize(
-    "fit", [logistic.fit, lda.fit, perceptron.fit_averaged, multiclass.one_vs_one(centroids)]
+    "fit",
+    [
+        logistic.fit,
+        thorough(lda.fit),
+        perceptron.fit_averaged,
+        multiclass.one_vs_one(centroids),
+    ],
 )
 def test_a_fit_on_standardized_columns_comes_in_the_units_of_x(data, fit):
     x, y = data

@@ -13,10 +13,10 @@ from sklearn.linear_model import LogisticRegression
 import jaxlin
 from jaxlin import datasets, linear, logistic, losses, softmax, solvers
 from jaxlin.types import Linear, Status
-from tests.public import assert_close, stack
+from tests.public import assert_close, stack, thorough
 
 N, D, K = 40, 3, 3
-THOROUGH = pytest.param(solvers.lbfgs, marks=pytest.mark.thorough)
+THOROUGH = thorough(solvers.lbfgs)
 SOLVERS = pytest.mark.parametrize("solver", [solvers.newton, THOROUGH])
 
 
@@ -69,7 +69,7 @@ def gradient(params, x, y, *, l2=0.0, weight=None, offset=0.0):
     [
         (solvers.newton, np.float64),
         (solvers.newton, np.float32),
-        pytest.param(solvers.lbfgs, np.float64, marks=pytest.mark.thorough),
+        thorough(solvers.lbfgs, np.float64),
     ],
 )
 def test_converged_is_the_optimum(solver, dtype):
@@ -182,7 +182,7 @@ def separates(params, x, y):
     "solver, dtype",
     [
         (solvers.newton, np.float32),
-        pytest.param(solvers.lbfgs, np.float64, marks=pytest.mark.thorough),
+        thorough(solvers.lbfgs, np.float64),
     ],
 )
 def test_separable_data_are_separated(solver, dtype):

@@ -10,7 +10,7 @@ from sklearn.svm import SVC, LinearSVC
 from jaxlin import datasets, features, linear, logistic, losses, perceptron, svm
 from jaxlin.types import Linear, Status
 from tests.counting import compiling_nothing
-from tests.public import assert_close, assert_identical, lane, stack
+from tests.public import assert_close, assert_identical, lane, stack, thorough
 
 LOSSES = [losses.hinge, losses.squared_hinge]
 
@@ -84,21 +84,21 @@ def true_gap(x, y, l2, loss, params, alphas):
     return float(primal - dual) / float(primal)
 
 
+def wide():
+    return drawn(60, 500)
+
+
 @pytest.mark.parametrize(
-    "loss, dtype",
+    "data, loss, dtype",
     [
-        (losses.hinge, np.float64),
-        (losses.hinge, np.float32),
-        (losses.squared_hinge, np.float64),
-        pytest.param(losses.squared_hinge, np.float32, marks=pytest.mark.thorough),
-    ],
-)
-@pytest.mark.parametrize(
-    "data",
-    [
-        breast_cancer,
-        pytest.param(digits, marks=pytest.mark.thorough),
-        lambda: drawn(60, 500),
+        (breast_cancer, losses.hinge, np.float64),
+        (breast_cancer, losses.hinge, np.float32),
+        (breast_cancer, losses.squared_hinge, np.float64),
+        (wide, losses.hinge, np.float64),
+        thorough(breast_cancer, losses.squared_hinge, np.float32),
+        thorough(wide, losses.hinge, np.float32),
+        *(thorough(wide, losses.squared_hinge, dtype) for dtype in (np.float64, np.float32)),
+        *(thorough(digits, loss, dtype) for loss in LOSSES for dtype in (np.float64, np.float32)),
     ],
 )
 def test_the_gap_holds_in_double_precision(data, loss, dtype):
@@ -117,11 +117,11 @@ def test_the_gap_holds_in_double_precision(data, loss, dtype):
     assert gap <= 1.1 * info.residual + 8 * np.finfo(dtype).eps
 
 
-THOROUGH = pytest.param(np.float32, 1e-5, marks=pytest.mark.thorough)
+THOROUGH = thorough(np.float32, 1e-5)
 
 
 @pytest.mark.parametrize("dtype, tol", [(np.float64, 1e-8), THOROUGH])
-@pytest.mark.parametrize("n", [3_001, pytest.param(20_000, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("n", [3_001, thorough(20_000)])
 def test_many_row_blocks(n, dtype, tol):
     x, y = drawn(n, 50)
     x = x.astype(dtype)
@@ -254,9 +254,9 @@ def test_liblinear_finds_no_better_classifier(l2):
     "data, dtype",
     [
         (lambda: datasets.iris()[:2], np.float64),
-        pytest.param(lambda: datasets.iris()[:2], np.float32, marks=pytest.mark.thorough),
-        pytest.param(lambda: load_digits(return_X_y=True), np.float64, marks=pytest.mark.thorough),
-        pytest.param(lambda: wide_classes(), np.float64, marks=pytest.mark.thorough),
+        thorough(lambda: datasets.iris()[:2], np.float32),
+        thorough(lambda: load_digits(return_X_y=True), np.float64),
+        thorough(lambda: wide_classes(), np.float64),
     ],
 )
 def test_no_classifier_is_better_than_the_gap_says(data, dtype):

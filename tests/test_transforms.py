@@ -18,16 +18,12 @@ from jaxlin._rows import block_rows
 from jaxlin.types import Info, Status
 from tests import public
 from tests.counting import compiling_nothing
-from tests.public import FITS, SPARE, D, N, assert_close, assert_identical
+from tests.public import FITS, SPARE, D, N, assert_close, assert_identical, seldom
 
-WHOLE = [
-    pytest.param(name, marks=pytest.mark.thorough) if name in public.TWINS else name
-    for name, fit in FITS.items()
-    if fit.whole
-]
+WHOLE = seldom([name for name, fit in FITS.items() if fit.whole], public.TWINS)
 
 
-@pytest.mark.parametrize("name", public.CALLABLE)
+@pytest.mark.parametrize("name", seldom(public.CALLABLE, public.SECOND))
 def test_jit_and_vmap_change_nothing(name):
     for case in public.cases_of(name):
         lanes = [case.draw(np.random.default_rng(seed)) for seed in range(3)]

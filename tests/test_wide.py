@@ -10,7 +10,7 @@ import pytest
 
 from jaxlin import logistic, losses, softmax, solvers
 from jaxlin.types import Status
-from tests.public import assert_close, assert_identical, lane, stack
+from tests.public import assert_close, assert_identical, lane, stack, thorough
 
 N, D, K = 10, 300, 3
 
@@ -38,9 +38,7 @@ def gradient(loss, params, x, y, *, l2, **options):
     return max(np.abs(moved / spread).max(), np.abs(grad.bias).max())
 
 
-@pytest.mark.parametrize(
-    "dtype", [np.float64, pytest.param(np.float32, marks=pytest.mark.thorough)]
-)
+@pytest.mark.parametrize("dtype", [np.float64, thorough(np.float32)])
 @pytest.mark.parametrize("l2", [1e-4, 1.0])
 def test_converged_is_the_optimum(l2, dtype):
     tol = np.finfo(dtype).eps ** (2 / 3)

@@ -13,12 +13,12 @@ float32. Shapes: `n` examples, `d` features, `k` classes.
 """
 
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _bayes, _checks, _linalg, _rows, _scatter
+from jaxlin import _bayes, _checks, _linalg, _relabel, _rows, _scatter
 from jaxlin._linalg import dot
 from jaxlin.moments import ClassMoments, TiedMoments
 from jaxlin.types import Info, Linear
@@ -167,6 +167,76 @@ def _discriminants(divisor, s, valid, given, mask, source):
     deficient = inverse.deficient | _bayes.few_degrees(s, given, mask)
     info = _bayes.verdict(s, valid, small, deficient, objective)
     return _bayes.guarded(Linear(weights=weights, bias=bias), valid & ~small, (source, given)), info
+
+
+# --- many labellings of the same rows ------------------------------------------------------------
+
+
+class _Factors(NamedTuple):
+    """What is made of the total scatter once, in the coordinates of its eigenvectors.
+
+    scale: `(d,)`, what the columns are multiplied with first; 1 where the covariance is shrunk
+    mean: `(d,)`, of all rows
+    factor: `()`, the covariance's divisor over the weight
+    """
+
+    values: jax.Array
+    vectors: jax.Array
+    scale: jax.Array
+    mean: jax.Array
+    factor: jax.Array
+    shrinkage: jax.Array
+    priors: jax.Array | None
+
+
+def _factors(
+    at: _relabel.Still, k: int, *, num_classes=None, priors=None, shrinkage=0.0, divisor="n"
+) -> _Factors:
+    divisor = _bayes.check_divisor(divisor, _bayes.TIED_DIVISORS)
+    given = _bayes.options(at.mean.dtype, k, priors=priors, shrinkage=shrinkage)
+    variance = jnp.diagonal(at.scatter)
+    unit = jax.lax.rsqrt(jnp.where(variance > 0, variance, 1))
+    shrinkage = jnp.asarray(given.shrinkage)
+    scale = jnp.where(shrinkage == 0, unit, jnp.ones_like(unit))
+    values, vectors = _linalg.eigh(at.scatter * scale[:, None] * scale[None, :])
+    mean = dot((at.origin + at.mean) * scale, vectors)
+    lost = k if divisor == "n-k" else 0
+    factor = 1 - lost / at.total
+    return _Factors(values, vectors, scale, mean, factor, shrinkage, given.priors)
+
+
+def _relabelled(
+    at: _relabel.Still, factors: _Factors, sums: _relabel.Sums, **_
+) -> tuple[Linear, jax.Array]:
+    """The fit, by the covariance diag(spread) - pull' pull in the eigenvectors' coordinates."""
+    k, d = sums.moved.shape
+    values, vectors, scale, mean, factor, shrinkage, given = factors
+    share = jnp.where(sums.share > 0, sums.share, 1)[:, None]
+    offset = dot(sums.moved * scale[None, :], vectors) / share
+    pull = jnp.sqrt(share * (1 - shrinkage)) * offset
+    level = (jnp.sum(values) - jnp.sum(share * offset**2)) / d
+    spread = values + shrinkage * (level - values)
+    pulled = pull / spread[None, :]
+    inner = _linalg.factor(jnp.eye(k, dtype=pull.dtype) - dot(pulled, pull.T))
+    means = mean[None, :] + offset
+    solved = means / spread[None, :] + dot(_linalg.solve(inner, dot(pulled, means.T)).T, pulled)
+    solved = solved * factor
+    weights = dot(solved, vectors.T) * scale[None, :]
+    priors = sums.share if given is None else given / jnp.sum(given)
+    bias = jnp.log(jnp.where(priors > 0, priors, 1)) - jnp.sum(solved * means, axis=1) / 2
+    params = Linear(weights=weights, bias=jnp.where(priors > 0, bias, -jnp.inf))
+    eps = float(jnp.finfo(values.dtype).eps)
+    regular = jnp.min(spread) > eps**0.4 * jnp.max(spread)
+    # The least eigenvalue of the inner matrix is no less than this: what is left within classes.
+    regular &= inner.pivot * jnp.min(1 / inner.scale**2) >= _relabel.LEAST_SPREAD
+    valid = (shrinkage >= 0) & (shrinkage <= 1) & jnp.all(priors >= 0)
+    present = jnp.all(sums.rows > 0) & (factor > 0)
+    return params, at.sound & regular & valid & present
+
+
+_relabel.OFFERS[fit] = _relabel.Offer(
+    _factors, _relabelled, frozenset({"num_classes", "priors", "shrinkage", "divisor"})
+)
 
 
 @jax.jit

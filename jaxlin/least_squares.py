@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _bayes, _checks, _linalg, _rows, _scatter, linear
+from jaxlin import _bayes, _checks, _linalg, _relabel, _rows, _scatter, linear
 from jaxlin._linalg import dot
 from jaxlin.moments import ClassMoments, RegressionMoments, TiedMoments
 from jaxlin.types import Hyperplane, Info, Linear, Status
@@ -323,9 +323,12 @@ class _Found(NamedTuple):
 
 
 def _solve(system, l2, mask) -> _Found:
-    gram, cross, square, level, centre = system
-    whole = gram + jnp.diag(l2)
-    inverse = _linalg.pseudo_inverse(whole, mask)
+    whole = system[0] + jnp.diag(l2)
+    return _solved(system, whole, _linalg.pseudo_inverse(whole, mask))
+
+
+def _solved(system, whole, inverse) -> _Found:
+    _, cross, square, level, centre = system
     weights = _linalg.refined(inverse.matrix, whole, cross)
     left = jnp.maximum(square - jnp.sum(weights * cross), 0)
     rough = ~(inverse.pivot >= WELL_CONDITIONED) | (left < WELL_CONDITIONED * square)
@@ -380,3 +383,52 @@ def _as_hyperplane(found, valid, bias, source):
     nan = jnp.where(valid, 0, jnp.nan).astype(objective.dtype)
     params = Hyperplane(weights=weights[0], bias=intercept[0])
     return _bayes.guarded(params, valid, source), Info(status, jnp.int32(0), objective + nan, nan)
+
+
+# --- many labellings of the same rows ------------------------------------------------------------
+
+
+class _Factors(NamedTuple):
+    """The normal equations' matrix without and with the penalty, its inverse, and the rows' mean.
+
+    valid: `()` bool, whether the penalty is
+    """
+
+    gram: jax.Array
+    whole: jax.Array
+    inverse: _linalg.Inverse
+    mean: jax.Array
+    valid: jax.Array
+
+
+def _factors(at: _relabel.Still, k: int, *, num_classes=None, l2=0.0, bias=True) -> _Factors:
+    l2 = _checks.penalty(l2, at.mean.shape[0], at.mean.dtype)
+    mean = at.origin + at.mean
+    gram = at.scatter
+    if not _checks.static(bias, bool, "bias"):
+        gram = gram + mean[:, None] * mean[None, :]
+    whole = gram + jnp.diag(l2)
+    valid = jnp.all((l2 >= 0) & jnp.isfinite(l2))
+    return _Factors(gram, whole, _linalg.pseudo_inverse(whole), mean, valid)
+
+
+def _relabelled(
+    at: _relabel.Still, factors: _Factors, sums: _relabel.Sums, *, bias=True, **_
+) -> tuple[Linear, jax.Array]:
+    """The fit: labels are on one side of the normal equations only."""
+    gram, whole, inverse, mean, valid = factors
+    share, cross = sums.share, sums.moved
+    if bias:
+        system = gram, cross, jnp.sum(share) - jnp.sum(share**2), share, mean
+    else:
+        cross = cross + share[:, None] * mean[None, :]
+        system = gram, cross, jnp.sum(share), jnp.zeros_like(share), jnp.zeros_like(mean)
+    found = _solved(system, whole, inverse)
+    intercept = found.level - dot(found.weights, found.centre)
+    sound = at.sound & valid & ~found.rough & jnp.all(sums.rows > 0)
+    return Linear(weights=found.weights, bias=intercept), sound
+
+
+_relabel.OFFERS[fit] = _relabel.Offer(
+    _factors, _relabelled, frozenset({"num_classes", "l2", "bias"})
+)

@@ -22,8 +22,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlin import _checks, _dispatch, _lanes, _options, features
+from jaxlin import _checks, _dispatch, _lanes, _linalg, _options, _relabel, features
 from jaxlin.types import Info, Status
+
+# Rows whose number is packed with a random one, a power of two.
+MOST_PACKED = 1024
 
 Fit = Callable[..., tuple[Any, Info]]
 Metric = Callable[..., jax.Array]
@@ -412,6 +415,10 @@ def permutation_test(
     labels of the rows that have weight permuted. The same key permutes every lane of a vmap alike:
     over many datasets, `null.max(0)` is the distribution of the maximum statistic.
 
+    Labels move no row, so `lda.fit` and `least_squares.fit` factor each fold's scatter once for all
+    permutations, exactly; any other fit, and these where that would cost digits or with options
+    that are functions or a `feature_mask`, is run anew.
+
     Args:
       key: a PRNG key.
       fit, metric, x, y, weights, sample_weight: as in `cross_validate`.
@@ -737,13 +744,26 @@ def _permutations(key, y, strata, draws):
 
 def _permuted(key: jax.Array, y: jax.Array, strata: jax.Array | None) -> jax.Array:
     """y with its entries moved at random within strata."""
-    order = jax.random.permutation(key, y.shape[0])
+    order = _shuffled(key, y.shape[0])
     if strata is None:
         return y[order]
     # The places of each stratum in their order, and its rows in the order drawn.
     places = jnp.argsort(strata, stable=True)
     drawn = order[jnp.argsort(strata[order], stable=True)]
     return jnp.zeros_like(y).at[places].set(y[drawn])
+
+
+def _shuffled(key: jax.Array, n: int) -> jax.Array:
+    """The numbers below n in random order.
+
+    A sort of single numbers is five times as fast as jax's, of pairs: so where there is room, the
+    number is in the last bits of a random one. Two tie in the others once in four million pairs.
+    """
+    if n > MOST_PACKED:
+        return jax.random.permutation(key, n)
+    last = MOST_PACKED - 1
+    drawn = jax.random.bits(key, (n,), jnp.uint32) & jnp.uint32(~np.uint32(last))
+    return (jnp.sort(drawn | jnp.arange(n, dtype=jnp.uint32)) & last).astype(jnp.int32)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
@@ -763,14 +783,25 @@ def _cross_validate(fit, metric, static, batch_size, data, weights, held_out):
 
 def _one_fold(fit, metric, x, y, sample_weight, options, weight, held_out=None):
     """The metric of a fit on the rows that it did not see, and its Info."""
-    judged = (weight == 0 if held_out is None else held_out != 0).astype(weight.dtype)
-    if sample_weight is not None:
-        weight, judged = weight * sample_weight, judged * sample_weight
+    weight, judged = _parts(weight, sample_weight, held_out)
     params, info = fit(x, y, sample_weight=weight, **options)
-    scores = _with_offset(_dispatch.scores(params, x), options.get("offset"))
+    value = _judged(metric, params, x, y, judged, options.get("offset"))
+    return jnp.where(info.status != Status.INVALID_DATA, value, jnp.nan), info
+
+
+def _parts(weight, sample_weight, held_out=None):
+    """The weights of the rows that a fold trains on, and of those that judge it."""
+    judged = (weight == 0 if held_out is None else held_out != 0).astype(weight.dtype)
+    if sample_weight is None:
+        return weight, judged
+    return weight * sample_weight, judged * sample_weight
+
+
+def _judged(metric, params, x, y, judged, offset=None):
+    """The metric of params on the rows with weight in `judged`, NaN if there are none."""
+    scores = _with_offset(_dispatch.scores(params, x), offset)
     value = _checks.real(metric(scores, y, sample_weight=judged), "metric")
-    meaningful = jnp.any(judged != 0) & (info.status != Status.INVALID_DATA)
-    return jnp.where(meaningful, value, jnp.nan), info
+    return jnp.where(jnp.any(judged != 0), value, jnp.nan)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
@@ -782,21 +813,52 @@ def _permutation_test(fit, metric, static, draws, batch_size, data, weights, key
         absent = (sample_weight == 0).astype(jnp.int32)
         strata = absent if strata is None else 2 * _ranks(strata) + absent
 
-    def value_of(y):
-        one_fold = functools.partial(_one_fold, fit, metric, x, y, sample_weight, options)
-        values, info = jax.vmap(one_fold)(weights)
-        return _lanes.mean_of(values)[0], info
+    def one_fold(y, weight):
+        return _one_fold(fit, metric, x, y, sample_weight, options, weight)
 
-    value, info = value_of(y)
+    values, info = jax.vmap(functools.partial(one_fold, y))(weights)
+    offer = _relabel.offered(fit, x, options)
+    if offer is None:
+        fold, known = one_fold, weights
+    else:
+        fold, known = _by_closed_form(offer, metric, data, options, one_fold, weights)
+
+    def value_of(y):
+        return _lanes.mean_of(jax.vmap(functools.partial(fold, y))(known)[0])[0]
+
     keys = jax.random.split(key, draws)
     if batch_size is None:
         n, d = x.shape
         size = _lanes.chunk_size(None, draws * len(weights), n, d, weights.dtype)
-        batch_size = max(1, size // len(weights))
+        # A closed form has no Hessian to hold, and fewer columns.
+        batch_size = max(1, (size if offer is None else 4 * size) // len(weights))
     null = _lanes.batched(
-        lambda key: value_of(_permuted(key, y, strata))[0], keys, min(batch_size, draws), x
+        lambda key: value_of(_permuted(key, y, strata)), keys, min(batch_size, draws), x
     )
-    return value, null, info
+    return _lanes.mean_of(values)[0], null, info
+
+
+def _by_closed_form(offer, metric, data, options, one_fold, weights):
+    """As `one_fold`, for many labellings; and what is known of each fold before them."""
+    x, y, sample_weight, _ = data
+    k = options["num_classes"]
+    held, origin = _relabel.centred(x, y, sample_weight, k)
+
+    def known_of(weight):
+        trained, judged = _parts(weight, sample_weight)
+        at = _relabel.still(held, origin, x, y, trained, k)
+        return weight, judged, at, offer.factors(at, k, **options)
+
+    def as_usual(y, weight):
+        return one_fold(y, weight)[0]
+
+    def fold(y, known):
+        weight, judged, at, factors = known
+        params, sound = offer.fit(at, factors, _relabel.sums(at, held, y, k), **options)
+        value = _judged(metric, params, x, y, judged)
+        return _linalg.when(~sound, as_usual, value, (y, weight)), None
+
+    return fold, jax.vmap(known_of)(weights)
 
 
 def _ranks(strata: jax.Array) -> jax.Array:

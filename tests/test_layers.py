@@ -19,6 +19,7 @@ BELOW = [
     "_linalg",
     "_implicit",
     "_scatter",
+    "_relabel",
     "_bayes",
     "linear",
     "quadratic",

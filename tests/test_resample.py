@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import jaxlin
-from jaxlin import lda, logistic, metrics, multiclass, perceptron, resample
+from jaxlin import _relabel, lda, least_squares, logistic, metrics, multiclass, perceptron, resample
 from jaxlin.types import Hyperplane, Status
 from tests.public import thorough
 from tests.test_multiclass import centroids, flip
@@ -393,6 +393,82 @@ def test_a_permutation_test_is_the_loop(data):
     np.testing.assert_allclose(same, null, rtol=1e-12)
     _, _, flipped = run(**options, larger_is_better=False)
     np.testing.assert_allclose(flipped, (1 + np.sum(null <= value)) / 20)
+
+
+def labelled(n=40, d=4, k=3):
+    """Columns of several scales, rows of several weights, some of them of none and junk."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(n, d)) * 10.0 ** np.arange(-1, d - 1) + 3
+    weight = rng.integers(0, 3, size=n).astype(float)
+    x[weight == 0] = np.nan
+    return x, np.arange(n) % k, weight, rng
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def by_closed_form(fit, options, x, ys, weight):
+    options = {"num_classes": 3, **dict(options)}
+    offer = _relabel.offered(fit, x, options)
+    held, origin = _relabel.centred(x, ys[0], weight, 3)
+    at = _relabel.still(held, origin, x, ys[0], weight, 3)
+    factors = offer.factors(at, 3, **options)
+    return jax.vmap(lambda y: offer.fit(at, factors, _relabel.sums(at, held, y, 3), **options))(ys)
+
+
+@pytest.mark.parametrize(
+    "fit, options",
+    [
+        (lda.fit, {}),
+        (least_squares.fit, {"l2": 0.3}),
+        thorough(lda.fit, {"shrinkage": 0.3, "divisor": "n-k"}),
+        thorough(lda.fit, {"priors": (0.2, 0.3, 0.5), "shrinkage": 1.0}),
+        thorough(least_squares.fit, {"bias": False}),
+    ],
+)
+def test_many_labellings_at_once_are_single_fits(fit, options):
+    x, y, weight, rng = labelled()
+    ys = np.stack([rng.permutation(y) for _ in range(5)])
+    ys[4] = np.where(ys[4] == 2, 1, ys[4])  # a class without rows is left to the fit
+    args = fit, tuple(options.items())
+    params, sound = by_closed_form(*args, x, ys, weight)
+    assert sound.tolist() == [True, True, True, True, False]
+    for i in range(4):
+        single, _ = fit(x, ys[i], sample_weight=weight, num_classes=3, **options)
+        found = jax.tree.map(lambda a, i=i: a[i], params)
+        scores = [np.asarray(jaxlin.scores(p, x[weight > 0])) for p in (found, single)]
+        np.testing.assert_allclose(*scores, rtol=1e-9, atol=1e-9 * np.max(np.abs(scores[1])))
+
+
+def test_a_closed_form_says_where_it_would_lose_digits():
+    x, y, weight, _ = labelled()
+    doubled, apart, far = x.copy(), x.copy(), x.copy()
+    doubled[:, 3] = x[:, 0]
+    apart[:, 0] += 1000 * y
+    far[np.argmin(weight)] = 1e9  # without weight: not felt
+    sound = [by_closed_form(lda.fit, (), z, y[None], weight)[1] for z in (doubled, apart, far)]
+    assert np.array(sound)[:, 0].tolist() == [False, False, True]
+
+
+def test_a_permutation_test_by_closed_form_is_the_loop():
+    x, y, weight, _ = labelled(n=24)
+    y = np.where(np.arange(24) < 4, 2, y % 2)  # a fold may lack the third class
+    weights = resample.kfold(KEY, 24, folds=3)
+    options = {"num_classes": 3, "sample_weight": weight}
+    run = partial(resample.permutation_test, KEY, lda.fit, metrics.brier, x, y, weights)
+    value, null, _ = run(draws=12, **options)
+    dealt = resample.permutations(KEY, y, draws=12, strata=(weight == 0).astype(int))
+    expected = [
+        np.mean(resample.cross_validate(lda.fit, metrics.brier, x, d, weights, **options)[0])
+        for d in [y, *dealt]
+    ]
+    np.testing.assert_allclose([value, *null], expected, rtol=1e-8)
+
+
+def test_only_what_a_closed_form_understands_is_left_to_it(data):
+    x, _ = data
+    assert _relabel.offered(lda.fit, x, {"num_classes": 2, "shrinkage": 0.1})
+    assert not _relabel.offered(lda.fit, x, {"num_classes": 2, "shrinkage": lda.ledoit_wolf})
+    assert not _relabel.offered(lda.fit, x, {"num_classes": 2, "feature_mask": x[0] > 0})
+    assert not _relabel.offered(logistic.fit, x, {})
 
 
 def test_p_values_of_noise_are_uniform():

@@ -17,6 +17,7 @@ from sklearn.discriminant_analysis import (
     QuadraticDiscriminantAnalysis,
 )
 from sklearn.linear_model import LogisticRegression, Perceptron, Ridge
+from sklearn.model_selection import PredefinedSplit, cross_val_score, permutation_test_score
 from sklearn.svm import SVC, LinearSVC
 
 import jaxlin
@@ -172,6 +173,35 @@ def lda_batch(dtype, lanes=10_000, n=100, d=10, k=3) -> Workload:
         peers={f"scikit-learn {s}, loop": (partial(loop, s),) for s in ("svd", "lsqr", "eigen")},
         unfold=last,
         reference=_scores(x[-1], exact),
+    )
+
+
+def lda_permutations(dtype, draws, n=200, d=50, folds=10) -> Workload:
+    """A permutation test of cross-validated accuracy; the value is what all must agree on."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, n)
+    x = (rng.normal(size=(n, d)) + 0.5 * (y[:, None] & (np.arange(d) < 3))).astype(dtype)
+    key = jax.random.key(0)
+    weights = jaxlin.resample.stratified_kfold(key, y, folds=folds)
+    split = PredefinedSplit(np.argmin(np.asarray(weights), axis=0))
+    device, labels = jnp.asarray(x), jnp.asarray(y)
+    test = partial(jaxlin.resample.permutation_test, key, jaxlin.lda.fit, jaxlin.metrics.accuracy)
+
+    def peer(solver, jobs):
+        estimator = LinearDiscriminantAnalysis(solver=solver)
+        return permutation_test_score(
+            estimator, x, y, cv=split, n_permutations=draws, n_jobs=jobs, random_state=0
+        )
+
+    exact = cross_val_score(LinearDiscriminantAnalysis(solver="svd"), x.astype(float), y, cv=split)
+    return Workload(
+        ours=lambda: test(device, labels, weights, draws=draws, num_classes=2),
+        peers={
+            "scikit-learn lsqr": (partial(peer, "lsqr", None),),
+            "scikit-learn lsqr, n_jobs=2": (partial(peer, "lsqr", 2),),
+        },
+        unfold=lambda found: np.asarray(found[0], float)[None],
+        reference=np.mean(exact)[None],
     )
 
 
@@ -566,4 +596,6 @@ ALL: dict[str, Callable[[Any], Workload]] = {
     "logistic-1000-fits-of-200x50": partial(logistic_batch, lanes=1_000, n=200, d=50),
     "logistic-10000-bootstraps-of-500x10": partial(logistic_bootstrap, draws=10_000, n=500, d=10),
     "perceptron-1000-fits-of-100x10": perceptron_batch,
+    "lda-1000-permutations-of-200x50": partial(lda_permutations, draws=1_000),
+    "lda-10000-permutations-of-200x50": partial(lda_permutations, draws=10_000),
 }

@@ -596,6 +596,6 @@ ALL: dict[str, Callable[[Any], Workload]] = {
     "logistic-1000-fits-of-200x50": partial(logistic_batch, lanes=1_000, n=200, d=50),
     "logistic-10000-bootstraps-of-500x10": partial(logistic_bootstrap, draws=10_000, n=500, d=10),
     "perceptron-1000-fits-of-100x10": perceptron_batch,
-    "lda-1000-permutations-of-200x50": partial(lda_permutations, draws=1_000),
+    "lda-100-permutations-of-200x50": partial(lda_permutations, draws=100),
     "lda-10000-permutations-of-200x50": partial(lda_permutations, draws=10_000),
 }

@@ -821,7 +821,9 @@ def _permutation_test(fit, metric, static, draws, batch_size, data, weights, key
     if offer is None:
         fold, known = one_fold, weights
     else:
-        fold, known = _by_closed_form(offer, metric, data, options, one_fold, weights)
+        # One LAPACK call after the other, see `_linalg.after`.
+        later = _linalg.after(info.residual, weights)
+        fold, known = _by_closed_form(offer, metric, data, options, one_fold, later)
 
     def value_of(y):
         return _lanes.mean_of(jax.vmap(functools.partial(fold, y))(known)[0])[0]

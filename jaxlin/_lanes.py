@@ -31,31 +31,45 @@ def chunk_size(batch_size: Any, lanes: int, n: int, d: int, dtype: Any) -> int:
     return min(size, lanes)
 
 
-def chunked(f: Callable, lanes: Any, size: int) -> Any:
+def chunked(f: Callable, lanes: Any, size: int, quick: Callable | None = None) -> Any:
     """`f` over the leading axis of every leaf, `size` lanes at a time in one compiled loop.
 
-    The last chunk is filled up with copies of the last lane, so that one program does.
+    The last chunk is filled up with copies of the last lane, so that one program does. `quick`
+    returns what f does, and whether that is sound: a chunk in which all is needs no f.
     """
     count = jax.tree.leaves(lanes)[0].shape[0]
-    if size >= count:
-        return jax.vmap(f)(lanes)
     if size == 1:
         return jax.lax.map(f, lanes)
+
+    def run(lanes):
+        if quick is None:
+            return jax.vmap(f)(lanes)
+        found, sound = jax.vmap(quick)(lanes)
+        usual = jax.vmap(f)
+        return jax.lax.cond(
+            jnp.all(sound), lambda *_: found, lambda _, lanes: usual(lanes), found, lanes
+        )
+
+    if size >= count:
+        return run(lanes)
     chunks = -(-count // size)
 
     def step(_, i):
         at = jnp.minimum(i * size + jnp.arange(size), count - 1)
-        return None, jax.vmap(f)(jax.tree.map(lambda a: a[at], lanes))
+        return None, run(jax.tree.map(lambda a: a[at], lanes))
 
     _, result = jax.lax.scan(step, None, jnp.arange(chunks))
     return jax.tree.map(lambda a: a.reshape(chunks * size, *a.shape[2:])[:count], result)
 
 
-def batched(f: Callable, lanes: Any, batch_size: Any, x: jax.Array) -> Any:
+def batched(
+    f: Callable, lanes: Any, batch_size: Any, x: jax.Array, quick: Callable | None = None
+) -> Any:
     """`f` over lanes of fits to `x`."""
     count = jax.tree.leaves(lanes)[0].shape[0]
     n, d = x.shape
-    return chunked(f, lanes, chunk_size(batch_size, count, n, d, _checks.working_dtype(x)))
+    size = chunk_size(batch_size, count, n, d, _checks.working_dtype(x))
+    return chunked(f, lanes, size, quick)
 
 
 def mean_of(values: jax.Array, *, axis: int = 0) -> tuple[jax.Array, jax.Array]:

@@ -46,7 +46,7 @@ def of_rows(rows: _rows.Rows, k: int, *, per_class: bool) -> Scatter:
         return _at_once(rows, k, per_class)
     near = _near(rows, k)
     if per_class:
-        return _about(near, _of_each_class(rows, near, min(size, max(n // k, MIN_CLASS_BLOCK))))
+        return about(near, _of_each_class(rows, near, min(size, max(n // k, MIN_CLASS_BLOCK))))
 
     def sums(block):
         z = jnp.where(block.ok[:, None], block.x - near[block.y], 0)
@@ -55,7 +55,7 @@ def of_rows(rows: _rows.Rows, k: int, *, per_class: bool) -> Scatter:
         return (dot(left.T, _with_one(z)), _count(member)), ()
 
     (products, count), _ = _rows.fold(sums, rows, entries)
-    return _about(near, (products[:d, :d], products[d:], count))
+    return about(near, (products[:d, :d], products[d:], count))
 
 
 def _at_once(rows, k, per_class):
@@ -88,11 +88,11 @@ def of_columns(rows: _rows.Rows) -> Scatter:
         return _of_one_class(block, columns), ()
 
     (products, count), _ = _rows.fold(sums, rows, block_entries(*rows.x.shape))
-    return _about(near, (products[:-1, :-1], products[-1:], count[None]))
+    return about(near, (products[:-1, :-1], products[-1:], count[None]))
 
 
 def _of_each_class(rows, near, size):
-    """What `_about` takes, from blocks of one class each."""
+    """What `about` takes, from blocks of one class each."""
 
     def products(block, c):
         return _of_one_class(block, block.x - near[c][None, :])
@@ -136,7 +136,7 @@ def _near(rows: _rows.Rows, k: int) -> jax.Array:
     return jax.lax.stop_gradient(jnp.where((size > 0)[:, None], own, one))
 
 
-def _about(near, sums) -> Scatter:
+def about(near, sums) -> Scatter:
     """The statistics, from `(scatter, sums, count)` about `near`.
 
     sums: `(k, d + 1)`, each class's sum of deviations from its point, and its weight

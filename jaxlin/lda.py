@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _bayes, _checks, _linalg, _relabel, _rows, _scatter
+from jaxlin import _bayes, _checks, _closed_form, _linalg, _rows, _scatter
 from jaxlin._linalg import dot
 from jaxlin.moments import ClassMoments, TiedMoments
 from jaxlin.types import Info, Linear
@@ -169,7 +169,7 @@ def _discriminants(divisor, s, valid, given, mask, source):
     return _bayes.guarded(Linear(weights=weights, bias=bias), valid & ~small, (source, given)), info
 
 
-# --- many labellings of the same rows ------------------------------------------------------------
+# --- many fits to the same rows ------------------------------------------------------------------
 
 
 class _Factors(NamedTuple):
@@ -190,7 +190,7 @@ class _Factors(NamedTuple):
 
 
 def _factors(
-    at: _relabel.Still, k: int, *, num_classes=None, priors=None, shrinkage=0.0, divisor="n"
+    at: _closed_form.Still, k: int, *, num_classes=None, priors=None, shrinkage=0.0, divisor="n"
 ) -> _Factors:
     divisor = _bayes.check_divisor(divisor, _bayes.TIED_DIVISORS)
     given = _bayes.options(at.mean.dtype, k, priors=priors, shrinkage=shrinkage)
@@ -206,7 +206,7 @@ def _factors(
 
 
 def _relabelled(
-    at: _relabel.Still, factors: _Factors, sums: _relabel.Sums, **_
+    at: _closed_form.Still, factors: _Factors, sums: _closed_form.Sums, **_
 ) -> tuple[Linear, jax.Array]:
     """The fit, by the covariance diag(spread) - pull' pull in the eigenvectors' coordinates."""
     k, d = sums.moved.shape
@@ -228,14 +228,22 @@ def _relabelled(
     eps = float(jnp.finfo(values.dtype).eps)
     regular = jnp.min(spread) > eps**0.4 * jnp.max(spread)
     # The least eigenvalue of the inner matrix is no less than this: what is left within classes.
-    regular &= inner.pivot * jnp.min(1 / inner.scale**2) >= _relabel.LEAST_SPREAD
+    regular &= inner.pivot * jnp.min(1 / inner.scale**2) >= _closed_form.LEAST_SPREAD
     valid = (shrinkage >= 0) & (shrinkage <= 1) & jnp.all(priors >= 0)
     present = jnp.all(sums.rows > 0) & (factor > 0)
     return params, at.sound & regular & valid & present
 
 
-_relabel.OFFERS[fit] = _relabel.Offer(
-    _factors, _relabelled, frozenset({"num_classes", "priors", "shrinkage", "divisor"})
+def _reweighed(s, valid, source, *, num_classes=None, priors=None, shrinkage=0.0, divisor="n"):
+    divisor = _bayes.check_divisor(divisor, _bayes.TIED_DIVISORS)
+    k, dtype = len(s.weight), s.weight.dtype
+    given = _bayes.options(dtype, k, priors=priors, shrinkage=shrinkage)
+    params, info = _discriminants(divisor, s, valid, given, None, source)
+    return params, info, jnp.bool_(True)
+
+
+_closed_form.OFFERS[fit] = _closed_form.Offer(
+    frozenset({"num_classes", "priors", "shrinkage", "divisor"}), _factors, _relabelled, _reweighed
 )
 
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _bayes, _checks, _linalg, _relabel, _rows, _scatter, linear
+from jaxlin import _bayes, _checks, _closed_form, _linalg, _rows, _scatter, linear
 from jaxlin._linalg import dot
 from jaxlin.moments import ClassMoments, RegressionMoments, TiedMoments
 from jaxlin.types import Hyperplane, Info, Linear, Status
@@ -385,7 +385,7 @@ def _as_hyperplane(found, valid, bias, source):
     return _bayes.guarded(params, valid, source), Info(status, jnp.int32(0), objective + nan, nan)
 
 
-# --- many labellings of the same rows ------------------------------------------------------------
+# --- many fits to the same rows ------------------------------------------------------------------
 
 
 class _Factors(NamedTuple):
@@ -401,7 +401,7 @@ class _Factors(NamedTuple):
     valid: jax.Array
 
 
-def _factors(at: _relabel.Still, k: int, *, num_classes=None, l2=0.0, bias=True) -> _Factors:
+def _factors(at: _closed_form.Still, k: int, *, num_classes=None, l2=0.0, bias=True) -> _Factors:
     l2 = _checks.penalty(l2, at.mean.shape[0], at.mean.dtype)
     mean = at.origin + at.mean
     gram = at.scatter
@@ -413,7 +413,7 @@ def _factors(at: _relabel.Still, k: int, *, num_classes=None, l2=0.0, bias=True)
 
 
 def _relabelled(
-    at: _relabel.Still, factors: _Factors, sums: _relabel.Sums, *, bias=True, **_
+    at: _closed_form.Still, factors: _Factors, sums: _closed_form.Sums, *, bias=True, **_
 ) -> tuple[Linear, jax.Array]:
     """The fit: labels are on one side of the normal equations only."""
     gram, whole, inverse, mean, valid = factors
@@ -429,6 +429,16 @@ def _relabelled(
     return Linear(weights=found.weights, bias=intercept), sound
 
 
-_relabel.OFFERS[fit] = _relabel.Offer(
-    _factors, _relabelled, frozenset({"num_classes", "l2", "bias"})
+def _reweighed(s, valid, source, *, num_classes=None, l2=0.0, bias=True):
+    bias = _checks.static(bias, bool, "bias")
+    s, _ = _per_unit(s)
+    l2 = _checks.penalty(l2, s.centre.shape[0], s.weight.dtype)
+    valid &= jnp.all((l2 >= 0) & jnp.isfinite(l2))
+    found = _solve(_class_system(s, bias), jnp.where(valid, l2, 0), None)
+    params, info = _as_linear(found, s, valid, bias, (source, l2))
+    return params, info, ~(found.rough & valid)
+
+
+_closed_form.OFFERS[fit] = _closed_form.Offer(
+    frozenset({"num_classes", "l2", "bias"}), _factors, _relabelled, _reweighed
 )

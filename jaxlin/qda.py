@@ -17,7 +17,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _bayes, _checks, _scatter
+from jaxlin import _bayes, _checks, _closed_form, _scatter
 from jaxlin.moments import ClassMoments
 from jaxlin.types import Info, Quadratic
 
@@ -151,3 +151,25 @@ def _discriminants(divisor, s, valid, given, mask, source):
     objective = _bayes.class_negative_log_likelihood(s, priors, inverses, d)
     info = _bayes.verdict(s, valid, small, jnp.any(deficient), objective)
     return _bayes.guarded(params, valid & ~small, (source, given)), info
+
+
+# --- many fits to the same rows ------------------------------------------------------------------
+
+
+def _reweighed(
+    s, valid, source, *, num_classes=None, priors=None, pooling=0.0, shrinkage=0.0, divisor="n"
+):
+    divisor = _bayes.check_divisor(divisor, _bayes.CLASS_DIVISORS)
+    k, dtype = len(s.weight), s.weight.dtype
+    given = _bayes.options(dtype, k, priors=priors, shrinkage=shrinkage, pooling=pooling)
+    params, info = _discriminants(divisor, s, valid, given, None, source)
+    return params, info, jnp.bool_(True)
+
+
+_closed_form.OFFERS[fit] = _closed_form.Offer(
+    frozenset({"num_classes", "priors", "pooling", "shrinkage", "divisor"}),
+    factors=None,
+    relabelled=None,
+    reweighed=_reweighed,
+    per_class=True,
+)

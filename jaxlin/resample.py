@@ -11,6 +11,12 @@ every lane at once. Options of a fit go as keywords, so that one compile serves 
 lambda made anew compiles anew. Groups elsewhere: draw groups and index, `bootstrap(key, num_sites,
 draws=1000)[:, site]`, `leave_one_out(num_runs)[:, run]`.
 
+Closed forms take the statistics of all lanes from one product, exactly: `lda.fit`, `qda.fit` and
+`least_squares.fit` in `refit` and `cross_validate`, the first and the last also in
+`permutation_test`, where labels move no row and each fold is factored once. A chunk of lanes is
+fitted as usual where this would cost digits, and everything is with fewer than 32 lanes, a large x,
+a `feature_mask`, or a function among the options.
+
 Shapes: `n` examples, `d` features, `k` classes.
 """
 
@@ -22,11 +28,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlin import _checks, _dispatch, _lanes, _linalg, _options, _relabel, features
+from jaxlin import _checks, _closed_form, _dispatch, _lanes, _linalg, _options, features
 from jaxlin.types import Info, Status
 
 # Rows whose number is packed with a random one, a power of two.
 MOST_PACKED = 1024
+
+# With fewer lanes a closed form for all is no quicker than they are.
+FEW_LANES = 32
 
 Fit = Callable[..., tuple[Any, Info]]
 Metric = Callable[..., jax.Array]
@@ -415,10 +424,6 @@ def permutation_test(
     labels of the rows that have weight permuted. The same key permutes every lane of a vmap alike:
     over many datasets, `null.max(0)` is the distribution of the maximum statistic.
 
-    Labels move no row, so `lda.fit` and `least_squares.fit` factor each fold's scatter once for all
-    permutations, exactly; any other fit, and these where that would cost digits or with options
-    that are functions or a `feature_mask`, is run anew.
-
     Args:
       key: a PRNG key.
       fit, metric, x, y, weights, sample_weight: as in `cross_validate`.
@@ -770,23 +775,58 @@ def _shuffled(key: jax.Array, n: int) -> jax.Array:
 def _refit(fit, static, batch_size, data, weights):
     x, y, _, traced = data
     options = _options.join(_options.Options(static, traced))
-    return _lanes.batched(lambda w: fit(x, y, sample_weight=w, **options), weights, batch_size, x)
+    quick = _quick_fit(fit, x, y, None, options, weights)
+    return _lanes.batched(
+        lambda w: fit(x, y, sample_weight=w, **options), weights, batch_size, x, quick
+    )
+
+
+def _quick_fit(fit, x, y, sample_weight, options, weights):
+    """The closed form of a fit in other weights: `weight -> ((params, info), sound)`, or None."""
+    offer = _closed_form.offered(fit, options)
+    if offer is None or len(weights) < FEW_LANES or not _closed_form.fits_in(x):
+        return None
+    shared = _closed_form.shared(x, y, sample_weight, options["num_classes"])
+
+    def quick(weight):
+        s, total, valid, sound = _closed_form.scatter_of(shared, x, y, weight, offer.per_class)
+        total = jnp.where(valid, total, 0)
+        s = s._replace(weight=s.weight * total, scatter=s.scatter * total)
+        params, info, exact = offer.reweighed(s, valid, (x, weight), **options)
+        return (params, info), sound & exact
+
+    return quick
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
 def _cross_validate(fit, metric, static, batch_size, data, weights, held_out):
     x, y, sample_weight, traced = data
     options = _options.join(_options.Options(static, traced))
-    one_fold = functools.partial(_one_fold, fit, metric, x, y, sample_weight, options)
-    return _lanes.batched(lambda lane: one_fold(*lane), (weights, held_out), batch_size, x)
+    of_weight = _quick_fit(fit, x, y, sample_weight, options, weights)
+
+    def usual(lane):
+        return _one_fold(fit, metric, x, y, sample_weight, options, *lane)
+
+    def quick(lane):
+        weight, judged = _parts(lane[0], sample_weight, lane[1])
+        (params, info), sound = of_weight(weight)
+        return (_valid_value(metric, params, info, x, y, judged), info), sound
+
+    lanes = (weights, held_out)
+    return _lanes.batched(usual, lanes, batch_size, x, None if of_weight is None else quick)
 
 
 def _one_fold(fit, metric, x, y, sample_weight, options, weight, held_out=None):
     """The metric of a fit on the rows that it did not see, and its Info."""
     weight, judged = _parts(weight, sample_weight, held_out)
     params, info = fit(x, y, sample_weight=weight, **options)
-    value = _judged(metric, params, x, y, judged, options.get("offset"))
-    return jnp.where(info.status != Status.INVALID_DATA, value, jnp.nan), info
+    return _valid_value(metric, params, info, x, y, judged, options.get("offset")), info
+
+
+def _valid_value(metric, params, info, x, y, judged, offset=None):
+    """The metric of params, NaN where the data were not valid."""
+    value = _judged(metric, params, x, y, judged, offset)
+    return jnp.where(info.status != Status.INVALID_DATA, value, jnp.nan)
 
 
 def _parts(weight, sample_weight, held_out=None):
@@ -813,54 +853,62 @@ def _permutation_test(fit, metric, static, draws, batch_size, data, weights, key
         absent = (sample_weight == 0).astype(jnp.int32)
         strata = absent if strata is None else 2 * _ranks(strata) + absent
 
-    def one_fold(y, weight):
-        return _one_fold(fit, metric, x, y, sample_weight, options, weight)
+    def values_of(y):
+        one_fold = functools.partial(_one_fold, fit, metric, x, y, sample_weight, options)
+        return jax.vmap(one_fold)(weights)
 
-    values, info = jax.vmap(functools.partial(one_fold, y))(weights)
-    offer = _relabel.offered(fit, x, options)
-    if offer is None:
-        fold, known = one_fold, weights
-    else:
-        # One LAPACK call after the other, see `_linalg.after`.
-        later = _linalg.after(info.residual, weights)
-        fold, known = _by_closed_form(offer, metric, data, options, one_fold, later)
+    def usual(key):
+        return _lanes.mean_of(values_of(_permuted(key, y, strata))[0])[0]
 
-    def value_of(y):
-        return _lanes.mean_of(jax.vmap(functools.partial(fold, y))(known)[0])[0]
+    values, info = values_of(y)
+    # One LAPACK call after the other, see `_linalg.after`.
+    later = _linalg.after(info.residual, weights)
+    of_labels = _quick_folds(fit, metric, data, options, later)
+
+    def quick(key):
+        found, sound = of_labels(_permuted(key, y, strata))
+        return _lanes.mean_of(found)[0], jnp.all(sound)
 
     keys = jax.random.split(key, draws)
     if batch_size is None:
         n, d = x.shape
         size = _lanes.chunk_size(None, draws * len(weights), n, d, weights.dtype)
         # A closed form has no Hessian to hold, and fewer columns.
-        batch_size = max(1, (size if offer is None else 4 * size) // len(weights))
-    null = _lanes.batched(
-        lambda key: value_of(_permuted(key, y, strata)), keys, min(batch_size, draws), x
-    )
+        batch_size = max(1, (size if of_labels is None else 4 * size) // len(weights))
+    size = min(batch_size, draws)
+    null = _lanes.batched(usual, keys, size, x, None if of_labels is None else quick)
     return _lanes.mean_of(values)[0], null, info
 
 
-def _by_closed_form(offer, metric, data, options, one_fold, weights):
-    """As `one_fold`, for many labellings; and what is known of each fold before them."""
+def _quick_folds(fit, metric, data, options, weights):
+    """The closed form of all folds of a labelling: `y -> (values, sound)`, or None."""
     x, y, sample_weight, _ = data
+    offer = _closed_form.offered(fit, options)
+    if offer is None or x.size > _closed_form.MOST_ENTRIES:
+        return None
+    factors_of, relabelled = offer.factors, offer.relabelled
+    if factors_of is None or relabelled is None:
+        return None
     k = options["num_classes"]
-    held, origin = _relabel.centred(x, y, sample_weight, k)
+    held, origin = _closed_form.centred(x, y, sample_weight, k)
 
     def known_of(weight):
         trained, judged = _parts(weight, sample_weight)
-        at = _relabel.still(held, origin, x, y, trained, k)
-        return weight, judged, at, offer.factors(at, k, **options)
+        at = _closed_form.still(held, origin, x, y, trained, k)
+        return judged, at, factors_of(at, k, **options)
 
-    def as_usual(y, weight):
-        return one_fold(y, weight)[0]
+    known = jax.vmap(known_of)(weights)
 
-    def fold(y, known):
-        weight, judged, at, factors = known
-        params, sound = offer.fit(at, factors, _relabel.sums(at, held, y, k), **options)
-        value = _judged(metric, params, x, y, judged)
-        return _linalg.when(~sound, as_usual, value, (y, weight)), None
+    def quick(y):
+        def fold(known):
+            judged, at, factors = known
+            sums = _closed_form.sums(at, held, y, k)
+            params, sound = relabelled(at, factors, sums, **options)
+            return _judged(metric, params, x, y, judged), sound
 
-    return fold, jax.vmap(known_of)(weights)
+        return jax.vmap(fold)(known)
+
+    return quick
 
 
 def _ranks(strata: jax.Array) -> jax.Array:

@@ -19,7 +19,7 @@ BELOW = [
     "_linalg",
     "_implicit",
     "_scatter",
-    "_relabel",
+    "_closed_form",
     "_bayes",
     "linear",
     "quadratic",

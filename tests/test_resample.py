@@ -11,7 +11,17 @@ import numpy as np
 import pytest
 
 import jaxlin
-from jaxlin import _relabel, lda, least_squares, logistic, metrics, multiclass, perceptron, resample
+from jaxlin import (
+    _closed_form,
+    lda,
+    least_squares,
+    logistic,
+    metrics,
+    multiclass,
+    perceptron,
+    qda,
+    resample,
+)
 from jaxlin.types import Hyperplane, Status
 from tests.public import thorough
 from tests.test_multiclass import centroids, flip
@@ -407,11 +417,13 @@ def labelled(n=40, d=4, k=3):
 @partial(jax.jit, static_argnums=(0, 1))
 def by_closed_form(fit, options, x, ys, weight):
     options = {"num_classes": 3, **dict(options)}
-    offer = _relabel.offered(fit, x, options)
-    held, origin = _relabel.centred(x, ys[0], weight, 3)
-    at = _relabel.still(held, origin, x, ys[0], weight, 3)
+    offer = _closed_form.offered(fit, options)
+    held, origin = _closed_form.centred(x, ys[0], weight, 3)
+    at = _closed_form.still(held, origin, x, ys[0], weight, 3)
     factors = offer.factors(at, 3, **options)
-    return jax.vmap(lambda y: offer.fit(at, factors, _relabel.sums(at, held, y, 3), **options))(ys)
+    return jax.vmap(
+        lambda y: offer.relabelled(at, factors, _closed_form.sums(at, held, y, 3), **options)
+    )(ys)
 
 
 @pytest.mark.parametrize(
@@ -463,12 +475,77 @@ def test_a_permutation_test_by_closed_form_is_the_loop():
     np.testing.assert_allclose([value, *null], expected, rtol=1e-8)
 
 
+@pytest.mark.parametrize(
+    "fit, options",
+    [
+        (lda.fit, {"shrinkage": 0.1}),
+        thorough(qda.fit, {}),
+        thorough(lda.fit, {"divisor": "n-k"}),
+        thorough(least_squares.fit, {"l2": 0.1}),
+        thorough(least_squares.fit, {}),
+    ],
+)
+def test_many_refits_at_once_are_single_fits(fit, options):
+    x, y, weight, _ = labelled()
+    x = np.concatenate([x, x[:, :1], np.full((len(x), 1), 7.0)], axis=1)  # collinear, constant
+    options = {"num_classes": 3, **options}
+    weights = np.concatenate(
+        [
+            resample.leave_one_out(len(x)) * weight[None],
+            resample.bayesian_bootstrap(KEY, len(x), draws=8) * weight[None],
+            [weight * (y != 1), weight * (y == 1), -weight, 0 * weight],
+        ]
+    )
+    assert len(weights) >= resample.FEW_LANES
+
+    @jax.jit
+    def refit(weights):
+        return resample.refit(fit, x, y, weights, batch_size=20, **options)
+
+    together = refit(weights)
+    singly = jax.jit(jax.vmap(lambda w: fit(x, y, sample_weight=w, **options)))(weights)
+    np.testing.assert_array_equal(together[1].status, singly[1].status)
+    assert {0, 1} & set(together[1].status.tolist()) and together[1].status[-1] == 8
+    chex.assert_trees_all_close(together, singly, rtol=1e-6, atol=1e-8)
+    # A bad lane harms no other.
+    clean = refit(weights[:-1])
+    same = jax.tree.map(lambda a: a[: len(weights) - 2], (clean, together))
+    chex.assert_trees_all_close(*same, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.thorough
+def test_folds_by_closed_form_are_the_loop_and_have_derivatives():
+    x, y, weight, _ = labelled()
+    folds = resample.leave_one_out(len(x))
+    keep = np.flatnonzero(weight > 0)
+    x = np.nan_to_num(x / np.nanstd(x, axis=0))
+
+    @jax.jit
+    def values(shrinkage):
+        options = {"num_classes": 3, "shrinkage": shrinkage, "sample_weight": weight}
+        return resample.cross_validate(lda.fit, metrics.log_loss, x, y, folds, **options)[0]
+
+    found = np.asarray(values(0.1))
+    assert np.all(np.isnan(found[weight == 0]))
+    for i in keep[:3]:
+        left = weight * (np.arange(len(x)) != i)
+        params, _ = lda.fit(x, y, sample_weight=left, shrinkage=0.1)
+        scores = jaxlin.scores(params, x[i : i + 1])
+        np.testing.assert_allclose(found[i], metrics.log_loss(scores, y[i : i + 1]), rtol=1e-8)
+
+    def mean(shrinkage):
+        return jnp.mean(values(shrinkage)[keep])
+
+    slope, h = jax.grad(mean)(0.1), 1e-4
+    np.testing.assert_allclose(slope, (mean(0.1 + h) - mean(0.1 - h)) / (2 * h), rtol=1e-5)
+
+
 def test_only_what_a_closed_form_understands_is_left_to_it(data):
     x, _ = data
-    assert _relabel.offered(lda.fit, x, {"num_classes": 2, "shrinkage": 0.1})
-    assert not _relabel.offered(lda.fit, x, {"num_classes": 2, "shrinkage": lda.ledoit_wolf})
-    assert not _relabel.offered(lda.fit, x, {"num_classes": 2, "feature_mask": x[0] > 0})
-    assert not _relabel.offered(logistic.fit, x, {})
+    assert _closed_form.offered(lda.fit, {"num_classes": 2, "shrinkage": 0.1})
+    assert not _closed_form.offered(lda.fit, {"num_classes": 2, "shrinkage": lda.ledoit_wolf})
+    assert not _closed_form.offered(lda.fit, {"num_classes": 2, "feature_mask": x[0] > 0})
+    assert not _closed_form.offered(logistic.fit, {})
 
 
 def test_p_values_of_noise_are_uniform():

@@ -1,0 +1,185 @@
+"""Closed forms of many fits to the same rows, which labels or weights tell apart.
+
+Labels move no row, so the total scatter T of the rows is factored once for all labellings, and of
+each only the class sums are taken, which for many together are one product with x. T is what the
+normal equations of least squares hold; the scatter within classes, of LDA, is T less a matrix of
+rank k - 1, by Woodbury's formula (Treder 2018, "Cross-validation in high-dimensional spaces: a
+lifeline for least-squares models and multi-class LDA").
+
+Weights do change the scatter, but as sums of the same products of columns, so that the statistics
+of folds or draws are one product of all their weights with those.
+
+A fit offers this in a line of `OFFERS`. Shapes: `n` rows, `d` features, `k` classes.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxlin import _checks, _rows, _scatter
+from jaxlin._linalg import dot
+
+# Of x, or of the products of its columns, which are held in the working dtype beside it.
+MOST_ENTRIES = 4_000_000
+# A variance is at least this part of the square that it is a difference from.
+LEAST_SPREAD = 1 / 16
+
+
+class Offer(NamedTuple):
+    """How a fit is done for many labellings, or weights, or both. Where not sound, fit as usual.
+
+    options: the names that it understands, none of them with a function as value
+    factors: `(still, k, **options) -> factors`, once for all labellings
+    relabelled: `(still, factors, sums, **options) -> (params, sound)`
+    reweighed: `(scatter, valid, source, **options) -> (params, info, sound)`
+    per_class: whether that takes a scatter per class
+    """
+
+    options: frozenset[str]
+    factors: Callable[..., Any] | None
+    relabelled: Callable[..., tuple[Any, jax.Array]] | None
+    reweighed: Callable[..., tuple[Any, Any, jax.Array]]
+    per_class: bool = False
+
+
+OFFERS: dict[Callable, Offer] = {}
+
+
+def offered(fit: Callable, options: dict[str, Any]) -> Offer | None:
+    """How the fit is done with these options for many, if it is."""
+    offer = OFFERS.get(fit)
+    if offer is None or not offer.options >= options.keys():
+        return None
+    return None if any(callable(value) for value in options.values()) else offer
+
+
+# --- other labels --------------------------------------------------------------------------------
+
+
+class Still(NamedTuple):
+    """What the labels of some rows do not change.
+
+    weight: `(n,)`, sum one
+    total: `()`, the sum of the weights as given
+    mean: `(d,)`, of the rows; `origin (d,)`, the point that they are held about
+    scatter: `(d, d)`, of all rows about their mean
+    sound: `()` bool, whether the data are valid, and the scatter more than rounding
+    """
+
+    weight: jax.Array
+    total: jax.Array
+    mean: jax.Array
+    origin: jax.Array
+    scatter: jax.Array
+    sound: jax.Array
+
+
+class Sums(NamedTuple):
+    """What a labelling adds: of each class its part of the weight, its rows, and its sum.
+
+    share: `(k,)`; rows: `(k,)`, how many have weight
+    moved: `(k, d)`, the weighted sum of its rows, about the mean of all
+    """
+
+    share: jax.Array
+    rows: jax.Array
+    moved: jax.Array
+
+
+def centred(x: jax.Array, y: jax.Array, sample_weight: Any, k: int) -> tuple[jax.Array, jax.Array]:
+    """The rows about their mean, 0 where they may not be felt, and the mean."""
+    rows, *_ = _rows.prepare(_checks.table(x, y, sample_weight=sample_weight), num_classes=k)
+    clean = _rows.clean(rows).x
+    origin = dot(rows.weight, clean)
+    return jnp.where(rows.ok[:, None], clean - origin[None, :], 0), origin
+
+
+def still(
+    held: jax.Array, origin: jax.Array, x: jax.Array, y: jax.Array, weight: jax.Array, k: int
+) -> Still:
+    """What the labels do not change, of the rows `held` about `origin`, in these weights."""
+    table = _checks.table(x, y, sample_weight=weight)
+    rows, total, valid = _rows.prepare(table, num_classes=k)
+    mean = dot(rows.weight, held)
+    square = dot((held * rows.weight[:, None]).T, held)
+    scatter = square - mean[:, None] * mean[None, :]
+    apart = jnp.diagonal(scatter) >= LEAST_SPREAD * jnp.diagonal(square)
+    return Still(rows.weight, total, mean, origin, scatter, valid & jnp.all(apart))
+
+
+def sums(at: Still, held: jax.Array, y: jax.Array, k: int) -> Sums:
+    """What the labelling `y (n,)` adds."""
+    inside = y[None, :] == jnp.arange(k, dtype=y.dtype)[:, None]
+    member = jnp.where(inside, at.weight[None, :], 0)
+    share = jnp.sum(member, axis=1)
+    moved = dot(member[:-1], held) - share[:-1, None] * at.mean[None, :]
+    # About the mean of all rows they sum to 0.
+    moved = jnp.concatenate([moved, -jnp.sum(moved, axis=0, keepdims=True)])
+    return Sums(share, jnp.sum(member > 0, axis=1, dtype=jnp.int32), moved)
+
+
+# --- other weights -------------------------------------------------------------------------------
+
+
+class Shared(NamedTuple):
+    """What the weights of some rows do not change.
+
+    origin: `(d,)`, one of the rows; near `(k, d)`, a point near each class, less it
+    apart: `(n, d)`, each row less its class's point; pairs: the products of its columns, `(n, r)`
+    member: `(n, k)`, 1 in the column of its class
+    """
+
+    origin: jax.Array
+    near: jax.Array
+    apart: jax.Array
+    pairs: jax.Array
+    member: jax.Array
+
+
+def fits_in(x: jax.Array) -> bool:
+    """Whether the products of the columns may be held."""
+    n, d = x.shape
+    return n * d * (d + 1) // 2 <= MOST_ENTRIES
+
+
+def shared(x: jax.Array, y: jax.Array, sample_weight: Any, k: int) -> Shared:
+    """What other weights than these do not change."""
+    rows, *_ = _rows.prepare(_checks.table(x, y, sample_weight=sample_weight), num_classes=k)
+    clean, ok = _rows.clean(rows).x, rows.ok[:, None]
+    # Differences from a row are exactly 0 where a column holds one value.
+    origin = jax.lax.stop_gradient(clean[jnp.argmax(rows.weight)])
+    apart = jnp.where(ok, clean - origin[None, :], 0)
+    inside = rows.y[:, None] == jnp.arange(k, dtype=rows.y.dtype)[None, :]
+    member = (inside & ok).astype(clean.dtype)
+    part = member * rows.weight[:, None]
+    size = jnp.sum(part, axis=0)[:, None]
+    near = jax.lax.stop_gradient(dot(part.T, apart) / jnp.where(size > 0, size, 1))
+    apart = jnp.where(ok, apart - near[rows.y], 0)
+    first, second = np.triu_indices(x.shape[1])
+    return Shared(origin, near, apart, apart[:, first] * apart[:, second], member)
+
+
+def scatter_of(
+    at: Shared, x: jax.Array, y: jax.Array, weight: jax.Array, per_class: bool
+) -> tuple[_scatter.Scatter, jax.Array, jax.Array, jax.Array]:
+    """The statistics in these weights, divided by their sum.
+
+    Returns:
+      `(scatter, total, valid, sound)`: also the sum, whether the data are valid, and whether the
+      scatter is more than rounding.
+    """
+    k, d = at.near.shape
+    rows, total, valid = _rows.prepare(_checks.table(x, y, sample_weight=weight), num_classes=k)
+    member = at.member * rows.weight[:, None]
+    sums = jnp.concatenate([dot(member.T, at.apart), jnp.sum(member, axis=0)[:, None]], axis=1)
+    pairs = dot(member.T, at.pairs) if per_class else dot(rows.weight, at.pairs)
+    first, second = np.triu_indices(d)
+    index = np.zeros((d, d), int)
+    index[first, second] = index[second, first] = np.arange(first.size)
+    count = jnp.sum(member > 0, axis=0, dtype=jnp.int32)
+    found = _scatter.about(at.origin[None, :] + at.near, (pairs[..., index], sums, count))
+    left, before = (jnp.diagonal(a, axis1=-2, axis2=-1) for a in (found.scatter, pairs[..., index]))
+    return found, total, valid, jnp.all(left >= LEAST_SPREAD * before)

@@ -14,7 +14,7 @@ draws=1000)[:, site]`, `leave_one_out(num_runs)[:, run]`.
 Closed forms take the statistics of all lanes from one product, exactly: `lda.fit`, `qda.fit` and
 `least_squares.fit` in `refit` and `cross_validate`, the first and the last also in
 `permutation_test`, where labels move no row and each fold is factored once. A chunk of lanes is
-fitted as usual where this would cost digits, and everything is with fewer than 32 lanes, a large x,
+fitted as usual where this would cost digits, and everything is with fewer than 256 lanes, a large x,
 a `feature_mask`, or a function among the options.
 
 Shapes: `n` examples, `d` features, `k` classes.
@@ -34,8 +34,8 @@ from jaxlin.types import Info, Status
 # Rows whose number is packed with a random one, a power of two.
 MOST_PACKED = 1024
 
-# With fewer lanes a closed form for all is no quicker than they are.
-FEW_LANES = 32
+# With fewer lanes a closed form saves less than the compiler takes for it.
+FEW_LANES = 256
 
 Fit = Callable[..., tuple[Any, Info]]
 Metric = Callable[..., jax.Array]

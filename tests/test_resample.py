@@ -485,7 +485,8 @@ def test_a_permutation_test_by_closed_form_is_the_loop():
         thorough(least_squares.fit, {}),
     ],
 )
-def test_many_refits_at_once_are_single_fits(fit, options):
+def test_many_refits_at_once_are_single_fits(fit, options, monkeypatch):
+    monkeypatch.setattr(resample, "FEW_LANES", 32)
     x, y, weight, _ = labelled()
     x = np.concatenate([x, x[:, :1], np.full((len(x), 1), 7.0)], axis=1)  # collinear, constant
     options = {"num_classes": 3, **options}
@@ -514,7 +515,8 @@ def test_many_refits_at_once_are_single_fits(fit, options):
 
 
 @pytest.mark.thorough
-def test_folds_by_closed_form_are_the_loop_and_have_derivatives():
+def test_folds_by_closed_form_are_the_loop_and_have_derivatives(monkeypatch):
+    monkeypatch.setattr(resample, "FEW_LANES", 32)
     x, y, weight, _ = labelled()
     folds = resample.leave_one_out(len(x))
     keep = np.flatnonzero(weight > 0)

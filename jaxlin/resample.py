@@ -14,8 +14,8 @@ draws=1000)[:, site]`, `leave_one_out(num_runs)[:, run]`.
 Closed forms take the statistics of all lanes from one product, exactly: `lda.fit`, `qda.fit` and
 `least_squares.fit` in `refit` and `cross_validate`, the first and the last also in
 `permutation_test`, where labels move no row and each fold is factored once. A chunk of lanes is
-fitted as usual where this would cost digits, and everything is with fewer than 256 lanes, a large x,
-a `feature_mask`, or a function among the options.
+fitted as usual where this would cost digits, and all are with a large x, a `feature_mask`, a
+function among the options, or (permutations apart) fewer than 256 lanes.
 
 Shapes: `n` examples, `d` features, `k` classes.
 """

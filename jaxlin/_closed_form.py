@@ -89,12 +89,18 @@ class Sums(NamedTuple):
     moved: jax.Array
 
 
-def centred(x: jax.Array, y: jax.Array, sample_weight: Any, k: int) -> tuple[jax.Array, jax.Array]:
-    """The rows about their mean, 0 where they may not be felt, and the mean."""
-    rows, *_ = _rows.prepare(_checks.table(x, y, sample_weight=sample_weight), num_classes=k)
+def centred(x: jax.Array, y: jax.Array, seen: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
+    """The rows about the mean of those `seen (n,)`, 0 where they may not be felt, and the mean."""
+    rows = _felt(x, y, seen, k)
     clean = _rows.clean(rows).x
-    origin = dot(rows.weight, clean)
+    origin = dot(rows.weight, clean) / jnp.maximum(jnp.sum(rows.weight), 1)
     return jnp.where(rows.ok[:, None], clean - origin[None, :], 0), origin
+
+
+def _felt(x: jax.Array, y: jax.Array, seen: jax.Array, k: int) -> _rows.Rows:
+    """The rows, of weight 1 where they are seen and hold what may be."""
+    rows, *_ = _rows.prepare(_checks.table(x, y), num_classes=k)
+    return rows._replace(weight=(rows.ok & seen).astype(rows.weight.dtype))
 
 
 def still(
@@ -145,9 +151,9 @@ def fits_in(x: jax.Array) -> bool:
     return n * d * (d + 1) // 2 <= MOST_ENTRIES
 
 
-def shared(x: jax.Array, y: jax.Array, sample_weight: Any, k: int) -> Shared:
-    """What other weights than these do not change."""
-    rows, *_ = _rows.prepare(_checks.table(x, y, sample_weight=sample_weight), num_classes=k)
+def shared(x: jax.Array, y: jax.Array, seen: jax.Array, k: int) -> Shared:
+    """What no weights change, if only rows `seen (n,)` have some."""
+    rows = _felt(x, y, seen, k)
     clean, ok = _rows.clean(rows).x, rows.ok[:, None]
     # Differences from a row are exactly 0 where a column holds one value.
     origin = jax.lax.stop_gradient(clean[jnp.argmax(rows.weight)])

@@ -35,23 +35,26 @@ def chunked(f: Callable, lanes: Any, size: int, quick: Callable | None = None) -
     """`f` over the leading axis of every leaf, `size` lanes at a time in one compiled loop.
 
     The last chunk is filled up with copies of the last lane, so that one program does. `quick`
-    returns what f does, and whether that is sound: a chunk in which all is needs no f.
+    returns what f does, and whether that is sound: a chunk in which all is needs no f, and a lane
+    that is sound has the same value whatever its neighbours need.
     """
     count = jax.tree.leaves(lanes)[0].shape[0]
-    if size == 1:
-        return jax.lax.map(f, lanes)
 
     def run(lanes):
         if quick is None:
             return jax.vmap(f)(lanes)
         found, sound = jax.vmap(quick)(lanes)
-        usual = jax.vmap(f)
-        return jax.lax.cond(
-            jnp.all(sound), lambda *_: found, lambda _, lanes: usual(lanes), found, lanes
-        )
+
+        def mixed():
+            either = jax.vmap(_either)
+            return jax.tree.map(functools.partial(either, sound), found, jax.vmap(f)(lanes))
+
+        return jax.lax.cond(jnp.all(sound), lambda: found, mixed)
 
     if size >= count:
         return run(lanes)
+    if size == 1:
+        return jax.lax.map(f, lanes)
     chunks = -(-count // size)
 
     def step(_, i):
@@ -60,6 +63,20 @@ def chunked(f: Callable, lanes: Any, size: int, quick: Callable | None = None) -
 
     _, result = jax.lax.scan(step, None, jnp.arange(chunks))
     return jax.tree.map(lambda a: a.reshape(chunks * size, *a.shape[2:])[:count], result)
+
+
+@jax.custom_jvp
+def _either(sound: jax.Array, found: jax.Array, usual: jax.Array) -> jax.Array:
+    """What was found where it is sound; with the derivative of what is usual, which is the same.
+
+    What is not sound may have none that is finite.
+    """
+    return jnp.where(sound, found, usual)
+
+
+@_either.defjvp
+def _(primals, tangents):
+    return _either(*primals), tangents[2]
 
 
 def batched(

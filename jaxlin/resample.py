@@ -786,7 +786,8 @@ def _quick_fit(fit, x, y, sample_weight, options, weights):
     offer = _closed_form.offered(fit, options)
     if offer is None or len(weights) < FEW_LANES or not _closed_form.fits_in(x):
         return None
-    shared = _closed_form.shared(x, y, sample_weight, options["num_classes"])
+    seen = _seen(weights, sample_weight)
+    shared = _closed_form.shared(x, y, seen, options["num_classes"])
 
     def quick(weight):
         s, total, valid, sound = _closed_form.scatter_of(shared, x, y, weight, offer.per_class)
@@ -835,6 +836,12 @@ def _parts(weight, sample_weight, held_out=None):
     if sample_weight is None:
         return weight, judged
     return weight * sample_weight, judged * sample_weight
+
+
+def _seen(weights, sample_weight):
+    """The rows `(n,)` that some lane trains on."""
+    seen = jnp.any(weights > 0, axis=0)
+    return seen if sample_weight is None else seen & (sample_weight > 0)
 
 
 def _judged(metric, params, x, y, judged, offset=None):
@@ -890,7 +897,7 @@ def _quick_folds(fit, metric, data, options, weights):
     if factors_of is None or relabelled is None:
         return None
     k = options["num_classes"]
-    held, origin = _closed_form.centred(x, y, sample_weight, k)
+    held, origin = _closed_form.centred(x, y, _seen(weights, sample_weight), k)
 
     def known_of(weight):
         trained, judged = _parts(weight, sample_weight)

@@ -418,7 +418,7 @@ def labelled(n=40, d=4, k=3):
 def by_closed_form(fit, options, x, ys, weight):
     options = {"num_classes": 3, **dict(options)}
     offer = _closed_form.offered(fit, options)
-    held, origin = _closed_form.centred(x, ys[0], weight, 3)
+    held, origin = _closed_form.centred(x, ys[0], weight > 0, 3)
     at = _closed_form.still(held, origin, x, ys[0], weight, 3)
     factors = offer.factors(at, 3, **options)
     return jax.vmap(

@@ -162,15 +162,10 @@ def verdict(
     return Info(status, jnp.int32(0), jnp.where(valid, objective, jnp.nan), residual)
 
 
-def guarded(params: Any, proper: jax.Array, given: Any) -> Any:
-    """The params where they are what was asked for, else NaN, as are derivatives in `given`."""
-
-    def one(leaf):
-        felt = jnp.where(proper, 0, _implicit.probe(given, leaf.dtype))
-        kept = _implicit.guard(leaf + felt, proper)
-        return kept + jax.lax.stop_gradient(jnp.where(proper, 0, jnp.nan).astype(leaf.dtype))
-
-    return jax.tree.map(one, params)
+def settled(params: Any, info: Info, kept: jax.Array, given: Any) -> Any:
+    """The params where they are kept, else NaN; derivatives are NaN where the fit has failed."""
+    fine = info.status <= Status.RANK_DEFICIENT
+    return _implicit.guarded(params, fine, given, _implicit.where(kept, params))
 
 
 def negative_log_likelihood(

@@ -243,8 +243,7 @@ def standard(problem: Problem, block: _rows.Rows) -> jax.Array:
 def products(problem: Problem, thetas: jax.Array) -> jax.Array:
     """Scores `(n, q)` of thetas `(p, q)`, block by block."""
     spread = thetas * problem.spread[:, None]
-    rows = problem.rows
-    return _rows.map_rows(lambda x: dot(columns(problem, rows._replace(x=x)), spread), rows)
+    return _rows.map_rows(lambda block: dot(columns(problem, block), spread), problem.rows)
 
 
 def in_row_space(problem: Problem) -> tuple[Problem, Callable[[jax.Array], jax.Array]]:

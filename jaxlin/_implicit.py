@@ -6,6 +6,7 @@ unchanged and attaches that derivative.
 """
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,11 +15,15 @@ import jax.numpy as jnp
 
 from jaxlin import _linalg
 
+# Beyond so many coordinates the Jacobian is not formed: products with it solve the system.
+DENSE_LIMIT = 1024
+CG_STEPS = 2000
+
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
 def root(
     gradient: Callable[[Any, jax.Array], jax.Array],
-    symmetric: bool,
+    hessian: Callable[[jax.Array, Any], jax.Array] | None,
     data: Any,
     point: jax.Array,
     proper: jax.Array,
@@ -27,8 +32,9 @@ def root(
 
     Args:
       gradient: `(data, (p,)) -> (p,)`, zero at the minimum; it closes over no array.
-      symmetric: whether its Jacobian is, and may be singular: then the solution of least norm is
-        taken. If not, it must be regular.
+      hessian: `((p,), data) -> (p, p)`, its Jacobian, positive semidefinite: where it is singular
+        the solution of least norm is taken. It need not be differentiable. Or None for one that is
+        not symmetric, and regular.
       data: a pytree, all that the minimum depends on.
       point: the minimum, as a solver verified it.
       proper: `()` bool, whether it is one. If not, derivatives are NaN where they are used, and 0
@@ -38,13 +44,27 @@ def root(
 
 
 @root.defjvp
-def _(gradient, symmetric, primals, tangents):
+def _(gradient, hessian, primals, tangents):
     data, point, proper = primals
     # Through itself, for derivatives of derivatives.
-    found = root(gradient, symmetric, data, point, proper)
+    found = root(gradient, hessian, data, point, proper)
     _, moved = jax.jvp(lambda data: gradient(data, found), (data,), (tangents[0],))
-    jacobian = jax.jacfwd(functools.partial(gradient, data))(found)
-    return found, -_solved(jacobian, symmetric, moved, proper)
+    of_point = functools.partial(gradient, data)
+    if hessian is None:
+        return found, -_solved(jax.jacfwd(of_point)(found), False, moved, proper)
+
+    def product(v):
+        return jax.jvp(of_point, (found,), (v,))[1]
+
+    if found.size > DENSE_LIMIT:
+        return found, -_solved_by_products(product, moved, proper)
+    dense = hessian(*jax.lax.stop_gradient((found, data)))
+
+    def solve(_, b):
+        solution = _linalg.semidefinite_solve(dense, b)
+        return jnp.where(proper, solution, jnp.where(jnp.any(b != 0), jnp.nan, 0.0))
+
+    return found, -jax.lax.custom_linear_solve(product, moved, solve, symmetric=True)
 
 
 def root_of_closure(
@@ -80,6 +100,22 @@ def _solved(jacobian: jax.Array, symmetric: bool, b: jax.Array, proper: jax.Arra
     )
 
 
+def _solved_by_products(product: Callable, b: jax.Array, proper: jax.Array) -> jax.Array:
+    """As `_solved`, by conjugate gradients, where the Jacobian would be too large to hold."""
+    eps = float(jnp.finfo(b.dtype).eps)
+
+    def solve(product, b):
+        solution, _ = jax.scipy.sparse.linalg.cg(
+            product, b, tol=eps ** (3 / 4), atol=0.0, maxiter=CG_STEPS
+        )
+        left = jnp.linalg.norm(product(solution) - b)
+        # What has not converged is no derivative.
+        found = proper & (left <= math.sqrt(eps) * jnp.linalg.norm(b))
+        return jnp.where(found, solution, jnp.where(jnp.any(b != 0), jnp.nan, 0.0))
+
+    return jax.lax.custom_linear_solve(product, b, solve, symmetric=True)
+
+
 def guard(value: jax.Array, proper: jax.Array) -> jax.Array:
     """`value` where `proper`, else NaN, and so are its derivatives where they are used.
 
@@ -92,15 +128,40 @@ def guard(value: jax.Array, proper: jax.Array) -> jax.Array:
     return jax.lax.custom_linear_solve(lambda v: v, value, solve, symmetric=True)
 
 
-def probe(tree: Any, dtype: Any) -> jax.Array:
-    """Zero, whose derivative in every float of `tree` is 1: carries to them what `guard` says."""
+def probe(tree: Any, proper: jax.Array, dtype: Any) -> jax.Array:
+    """Zero; where not `proper` its derivative in every float of `tree` is 1.
+
+    So it carries to them what `guard` says.
+    """
     floats = [a for a in jax.tree.leaves(tree) if jnp.issubdtype(jnp.result_type(a), jnp.floating)]
-    return sum((_zero(a).astype(dtype) for a in floats), jnp.zeros((), dtype))
+    felt = sum((_zero(a).astype(dtype) for a in floats), jnp.zeros((), dtype))
+    return jnp.where(proper, 0, felt)
+
+
+def guarded(params: Any, proper: jax.Array, given: Any, instead: Any = None) -> Any:
+    """`params` where proper, else `instead`, or NaN; and there NaN are derivatives in `given`.
+
+    Where what comes of it was masked before use they are 0.
+    """
+
+    def one(leaf, other):
+        fine = guard(jnp.where(proper, leaf, 0) + probe(given, proper, leaf.dtype), proper)
+        return fine + jax.lax.stop_gradient(jnp.where(proper, 0, other))
+
+    if instead is None:
+        instead = jax.tree.map(lambda a: jnp.full_like(a, jnp.nan), params)
+    return jax.tree.map(one, params, instead)
+
+
+def where(keep: jax.Array, params: Any) -> Any:
+    """`params` where they are to be kept, else NaN."""
+    return jax.tree.map(lambda a: jnp.where(keep, a, jnp.nan), params)
 
 
 @jax.custom_jvp
 def _zero(a: jax.Array) -> jax.Array:
-    return jnp.zeros((), a.dtype)
+    # By way of `a`: under vmap jax 0.10 expects lanes of the value where the derivative has them.
+    return (jnp.any(a > 0) & False).astype(a.dtype)
 
 
 @_zero.defjvp

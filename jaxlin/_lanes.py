@@ -46,7 +46,7 @@ def chunked(f: Callable, lanes: Any, size: int, quick: Callable | None = None) -
         found, sound = jax.vmap(quick)(lanes)
 
         def mixed():
-            either = jax.vmap(_either)
+            either = jax.vmap(jnp.where)
             return jax.tree.map(functools.partial(either, sound), found, jax.vmap(f)(lanes))
 
         return jax.lax.cond(jnp.all(sound), lambda: found, mixed)
@@ -63,20 +63,6 @@ def chunked(f: Callable, lanes: Any, size: int, quick: Callable | None = None) -
 
     _, result = jax.lax.scan(step, None, jnp.arange(chunks))
     return jax.tree.map(lambda a: a.reshape(chunks * size, *a.shape[2:])[:count], result)
-
-
-@jax.custom_jvp
-def _either(sound: jax.Array, found: jax.Array, usual: jax.Array) -> jax.Array:
-    """What was found where it is sound; with the derivative of what is usual, which is the same.
-
-    What is not sound may have none that is finite.
-    """
-    return jnp.where(sound, found, usual)
-
-
-@_either.defjvp
-def _(primals, tangents):
-    return _either(*primals), tangents[2]
 
 
 def batched(

@@ -90,6 +90,13 @@ def least_solve(a: jax.Array, b: jax.Array) -> jax.Array:
     return scale * dot(vectors, inverse * dot(vectors.T, scale * b))
 
 
+def semidefinite_solve(a: jax.Array, b: jax.Array) -> jax.Array:
+    """As `least_solve`, by a Cholesky factor where A is regular; no reverse derivative."""
+    whole = factor(a)
+    regular = whole.pivot >= RANK_ULPS * a.shape[0] * float(jnp.finfo(a.dtype).eps)
+    return when(~regular, least_solve, solve(whole, b), (a, b))
+
+
 class Inverse(NamedTuple):
     """The pseudo-inverse of a positive semidefinite matrix A.
 

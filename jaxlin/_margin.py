@@ -117,11 +117,14 @@ def differentiable(
     """
     still = jax.lax.stop_gradient(problem)
     theta = _frame.enter(still, params, bias)
-    gradient = functools.partial(_passes.flat_gradient, _spec(bias))
-    flat = _implicit.root(gradient, True, problem, theta.reshape(-1), proper)
+    spec = _spec(bias)
+    gradient = functools.partial(_passes.flat_gradient, spec)
+    hessian = _passes.hessian(spec)
+    flat = _implicit.root(gradient, hessian, problem, theta.reshape(-1), proper)
     moved = _frame.leave(still, flat.reshape(theta.shape), bias)
     params = jax.tree.map(lambda a, b: a + (b - jax.lax.stop_gradient(b)), params, moved)
-    scores = _rows.map_rows(lambda x: dot(x, params.weights[0]) + params.bias[0], problem.rows)
+    plane = params.weights[0], params.bias[0]
+    scores = _rows.map_rows(lambda block: dot(block.x, plane[0]) + plane[1], problem.rows)
     sign = jnp.where(problem.rows.y > 0, 1, -1).astype(scores.dtype)
     return params, 2 * jnp.maximum(1 - sign * scores, 0)
 

@@ -64,7 +64,7 @@ def on_range(problem: Problem, point: Point, hess: jax.Array, *, least) -> Proof
     lent = jnp.kron(jnp.eye(m, dtype=hess.dtype), dot(lifted, lifted.T))
     whole = _linalg.factor(hess + lent)
     decrement = jnp.linalg.norm(_linalg.half_solve(whole, point.grad.reshape(-1)))
-    excess = _least_norm_excess(problem, point.theta, _linalg.after(decrement, null))
+    excess = least_norm_excess(problem, point.theta, _linalg.after(decrement, null))
     unit = jnp.where(problem.unit[:d] > 0, problem.unit[:d], 1)
     moved = jnp.linalg.norm(excess[:, :d] / unit[None, :])
     eps = jnp.finfo(hess.dtype).eps
@@ -224,7 +224,7 @@ def null_space(problem: Problem) -> jax.Array:
     return jnp.concatenate([null, last]) if problem.spread.size > d else null
 
 
-def _least_norm_excess(problem: Problem, theta: jax.Array, null: jax.Array) -> jax.Array:
+def least_norm_excess(problem: Problem, theta: jax.Array, null: jax.Array) -> jax.Array:
     """The part of theta whose weights, in the user's units, lie in the null space."""
     d = problem.centre.size
     factor = _frame.unscaled(problem)

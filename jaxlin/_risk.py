@@ -107,22 +107,24 @@ def begin(
     return rows._replace(weight=jnp.where(valid, rows.weight, 0)), valid, init
 
 
-def in_place(params, info: Info, limit, valid: jax.Array, usable: jax.Array):
+def in_place(params, info: Info, limit, valid: jax.Array, usable: jax.Array, given: Any = None):
     """Put the limit in place where classes are too few, and NaN where the data are not valid.
 
-    By adding a constant, so that the derivative stays what the engine says of a failed fit.
+    Derivatives in what was `given`, if it is told, are NaN there where they are used.
     """
-    alone = valid & ~usable
+    alone, fine = valid & ~usable, valid & usable
 
-    def placed(value, limit):
-        target = jnp.where(valid, jnp.where(alone, limit, value), jnp.nan)
-        return value + jax.lax.stop_gradient(jnp.where(valid & ~alone, 0, target - value))
+    def target(value, limit):
+        return jnp.where(valid, jnp.where(alone, limit, value), jnp.nan)
 
     status = jnp.where(alone, Status.CLASS_TOO_SMALL, info.status)
     status = jnp.where(valid, status, Status.INVALID_DATA).astype(jnp.int32)
-    objective, residual = placed(info.objective, 0.0), placed(info.residual, 0.0)
+    objective, residual = target(info.objective, 0.0), target(info.residual, 0.0)
     steps = jnp.where(valid, info.steps, 0)
-    return jax.tree.map(placed, params, limit), Info(status, steps, objective, residual)
+    instead = jax.tree.map(target, params, limit)
+    if given is not None:
+        instead = _implicit.guarded(params, fine, given, instead)
+    return instead, Info(status, steps, objective, residual)
 
 
 def run(program: Any, spec: Spec, k: int, data: _checks.Table, l2: jax.Array, *rest: Any) -> Any:
@@ -239,7 +241,8 @@ def _fit_features(spec, rows, usable, l2, init, tol, max_steps, basis):
         live = _frame.live(problem, rows, l2)
         proper = usable & (info.status <= Status.MAX_STEPS)
         gradient = functools.partial(_passes.flat_gradient, spec)
-        flat = _implicit.root(gradient, True, live, found.reshape(-1), proper)
+        hessian = _passes.hessian(spec)
+        flat = _implicit.root(gradient, hessian, live, found.reshape(-1), proper)
         found = flat.reshape(found.shape)
     return _frame.leave(problem, found, spec.bias), info, outcome.unsettled & usable
 

@@ -188,15 +188,14 @@ def _sorted_by_class(y: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
     return order, jnp.searchsorted(y[order], classes, side="right").astype(jnp.int32)
 
 
-def map_rows(f: Callable[[jax.Array], jax.Array], rows: Rows) -> jax.Array:
-    """`f` of each clean block `(rows, d)`, concatenated to a leading axis of n."""
-    parts = (rows.x, rows.ok)
+def map_rows(f: Callable[[Rows], jax.Array], rows: Rows) -> jax.Array:
+    """`f` of each clean block `(rows, ...)`, concatenated to a leading axis of n."""
+    mask = rows.feature_mask
 
-    def of_block(part):
-        x, ok = part
-        return f(clean(rows._replace(x=x, ok=ok)).x)
+    def of_block(block):
+        return f(clean(block._replace(feature_mask=mask)))
 
-    return _map_blocks(of_block, parts)
+    return _map_blocks(of_block, rows._replace(feature_mask=None))
 
 
 def _map_blocks(

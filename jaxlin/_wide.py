@@ -156,7 +156,7 @@ def _moved(spec: Spec, problem: Problem, theta: jax.Array, proper: jax.Array) ->
     # Those of rows without weight can overflow.
     state = jnp.concatenate([jnp.where(jnp.isfinite(scores), scores, 0), bias])
     equations, data = functools.partial(_equations, spec), (problem, kernel)
-    flat = _implicit.root(equations, False, data, state.reshape(-1), proper)
+    flat = _implicit.root(equations, None, data, state.reshape(-1), proper)
     u, bias = jnp.split(flat.reshape(state.shape), [n])
     weights = -inverse[None, :] * dot(_pull(spec, problem, u).T, features)
     return jnp.concatenate([weights, bias.T], axis=1)

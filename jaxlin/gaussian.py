@@ -489,7 +489,7 @@ def _own(divisor, s, valid, given, mask, source):
     )
     objective = _bayes.class_negative_log_likelihood(s, priors, inverses, d)
     info = _bayes.verdict(s, valid, small, jnp.any(deficient), objective)
-    return _bayes.guarded(params, valid, (source, given)), info
+    return _bayes.settled(params, info, valid, (source, given)), info
 
 
 def _common(divisor, s, valid, given, mask, source):
@@ -503,4 +503,4 @@ def _common(divisor, s, valid, given, mask, source):
     small = _bayes.no_degrees(s, divisor)
     deficient = inverse.deficient | _bayes.few_degrees(s, given, mask)
     info = _bayes.verdict(s, valid, small, deficient, objective)
-    return _bayes.guarded(params, valid & ~small, (source, given)), info
+    return _bayes.settled(params, info, valid & ~small, (source, given)), info

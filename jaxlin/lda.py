@@ -166,7 +166,8 @@ def _discriminants(divisor, s, valid, given, mask, source):
     objective = _bayes.negative_log_likelihood(s, priors, covariance, inverse, d)
     deficient = inverse.deficient | _bayes.few_degrees(s, given, mask)
     info = _bayes.verdict(s, valid, small, deficient, objective)
-    return _bayes.guarded(Linear(weights=weights, bias=bias), valid & ~small, (source, given)), info
+    params = Linear(weights=weights, bias=bias)
+    return _bayes.settled(params, info, valid & ~small, (source, given)), info
 
 
 # --- many fits to the same rows ------------------------------------------------------------------

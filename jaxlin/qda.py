@@ -150,7 +150,7 @@ def _discriminants(divisor, s, valid, given, mask, source):
     params = Quadratic(quadratic=-matrix / 2, weights=weights, bias=bias)
     objective = _bayes.class_negative_log_likelihood(s, priors, inverses, d)
     info = _bayes.verdict(s, valid, small, jnp.any(deficient), objective)
-    return _bayes.guarded(params, valid & ~small, (source, given)), info
+    return _bayes.settled(params, info, valid & ~small, (source, given)), info
 
 
 # --- many fits to the same rows ------------------------------------------------------------------

@@ -846,7 +846,11 @@ def _seen(weights, sample_weight):
 
 def _judged(metric, params, x, y, judged, offset=None):
     """The metric of params on the rows with weight in `judged`, NaN if there are none."""
-    scores = _with_offset(_dispatch.scores(params, x), offset)
+    # Of a row that holds NaN the score is NaN, but not its derivative in the params.
+    finite = jnp.all(jnp.isfinite(x), axis=1)
+    found = _dispatch.scores(params, jnp.where(finite[:, None], x, 0))
+    found = jnp.where(finite.reshape(-1, *(1,) * (found.ndim - 1)), found, jnp.nan)
+    scores = _with_offset(found, offset)
     value = _checks.real(metric(scores, y, sample_weight=judged), "metric")
     return jnp.where(jnp.any(judged != 0), value, jnp.nan)
 

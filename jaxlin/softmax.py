@@ -219,7 +219,7 @@ def _fit(spec, k, data, l2, offset, init, tol, max_steps):
         basis=_frame.class_basis(present, l2.dtype),
     )
     nothing = jax.tree.map(jnp.zeros_like, params)
-    params, info = _risk.in_place(params, info, nothing, valid, usable)
+    params, info = _risk.in_place(params, info, nothing, valid, usable, (data, l2, offset))
     bias = jnp.where(present, 0, -jnp.inf).astype(l2.dtype) + params.bias
     return (params._replace(bias=bias), info), unsettled
 

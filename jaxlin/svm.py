@@ -381,13 +381,14 @@ def _fit(kind, bias, complete, data, l2, tol, max_steps):
     primal, gap = (jnp.where(usable, a, 0) for a in (found.bound.primal, found.bound.gap))
     info = Info(status, found.steps, primal, gap)
     plane = Hyperplane(weights=params.weights[0], bias=params.bias[0])
-    plane, info = _risk.in_place(plane, info, limit, valid, usable)
+    given = (data, l2) if kind is Kind.SQUARED else None
+    plane, info = _risk.in_place(plane, info, limit, valid, usable, given)
     if kind is Kind.HARD:
         weight = jnp.where(rows.weight > 0, dual, 0)
         duals = jnp.where(found.touching & usable, weight / jnp.sum(weight), jnp.nan)
     else:
         alphas = rows.weight * dual / jnp.max(l2)
-        duals, _ = _risk.in_place(alphas, info, jnp.zeros((), l2.dtype), valid, usable)
+        duals, _ = _risk.in_place(alphas, info, jnp.zeros((), l2.dtype), valid, usable, given)
     return (plane, duals, info), found.unsettled & usable
 
 

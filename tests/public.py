@@ -26,6 +26,7 @@ from jaxlin import (
     features,
     fisher,
     gaussian,
+    inference,
     lda,
     least_squares,
     linear,
@@ -481,6 +482,58 @@ for _name in ("tied", "per_class", "from_data"):
     ]
 
 
+def covariance_of_plane(rng: np.random.Generator) -> np.ndarray:
+    root = rng.normal(size=(D + 1, 2 * D))
+    return root @ root.T
+
+
+def some_plane(f: Callable, **keywords: Any) -> Case:
+    """Of params that are the minimum of nothing."""
+    return case(functools.partial(f, losses.logistic, check=False, **keywords), *PLANE_AND_DATA)
+
+
+PLANE_AND_DATA = (plane, normal(N, D), classes(2, N))
+PLANE_AND_COVARIANCE = (plane, covariance_of_plane)
+CASES |= {
+    "inference.covariance": [
+        some_plane(inference.covariance),
+        case(
+            functools.partial(inference.covariance, losses.softmax, check=False),
+            planes,
+            normal(N, D),
+            classes(K, N),
+        ),
+    ],
+    "inference.sandwich": [
+        some_plane(inference.sandwich, kind="HC3"),
+        some_plane(inference.sandwich, clusters=np.arange(N) % 5, num_clusters=5),
+    ],
+    "inference.influence": [some_plane(inference.influence)],
+    "inference.approximate_leave_one_out": [
+        some_plane(inference.approximate_leave_one_out, l2=0.1)
+    ],
+    "inference.likelihood_ratio": [
+        case(
+            lambda params, null, x, y: inference.likelihood_ratio(
+                losses.logistic, params, null, x, y, degrees=1, check=False
+            ),
+            plane,
+            *PLANE_AND_DATA,
+        )
+    ],
+    "inference.separation": [case(inference.separation, *PLANE_AND_DATA)],
+    "inference.standard_errors": [case(inference.standard_errors, *PLANE_AND_COVARIANCE)],
+    "inference.wald": [case(inference.wald, *PLANE_AND_COVARIANCE)],
+    "inference.wald_joint": [
+        case(functools.partial(inference.wald_joint, lambda p: p.weights), *PLANE_AND_COVARIANCE)
+    ],
+    "inference.confidence_intervals": [case(inference.confidence_intervals, *PLANE_AND_COVARIANCE)],
+    "inference.delta": [
+        case(functools.partial(inference.delta, lambda p: p.weights**2), *PLANE_AND_COVARIANCE)
+    ],
+}
+
+
 def _threshold(f: Callable) -> Case:
     return case(lambda p, y, w: f(p, y, sample_weight=w), normal(N), classes(2, N), some_weights)
 
@@ -597,6 +650,7 @@ class Fit:
     call: `fit(x, y, *, ...)`
     num_classes: of the example's labels
     weights_count: whether a weight of 2 is the row twice
+    scale_free: whether all weights twice as large change nothing
     whole: whether all laws are checked; some suffice for a variant, whose front end is the same
     """
 
@@ -604,6 +658,7 @@ class Fit:
     num_classes: int
     weights_count: bool
     whole: bool
+    scale_free: bool = True
 
     def __call__(self, x: Any, y: Any, weight: Any, mask: Any, **options: Any) -> tuple:
         return self.call(x, y, sample_weight=weight, feature_mask=mask, **options)
@@ -629,6 +684,7 @@ def _fits() -> dict[str, Fit]:
             weights_count=not name.startswith("perceptron."),
             # A Gaussian is what lda and qda are made of.
             whole=not name.startswith("gaussian."),
+            scale_free=name != "logistic.fit_firth",
         )
     fits[LBFGS] = Fit(
         functools.partial(logistic.fit, solver=solvers.lbfgs, max_steps=1000), 2, True, False
@@ -650,6 +706,7 @@ FITS = _fits()
 # For parametrize: what shares its engine with another fit is tried with the thorough tests.
 TWINS = {
     LBFGS,
+    "logistic.fit_firth",
     "gaussian.fit",
     "gaussian.fit_tied",
     "on_standardized(logistic.fit)",

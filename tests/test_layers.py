@@ -46,7 +46,8 @@ BELOW = [
     "_risk",
 ]
 METHODS = ["perceptron", "least_squares", "fisher", "lda", "qda", "logistic", "softmax", "svm"]
-OF_FITS = ["_lanes", "multiclass", "resample", "inference", "distributed", "streaming", "plot"]
+OF_FITS = ["_lanes", "multiclass", "resample", "_estimate", "_separation", "inference"]
+OF_FITS += ["distributed", "streaming", "plot"]
 COMMAND_LINE = ["_sheet", "_table", "_evaluate", "_report", "__main__"]
 ORDER = [*BELOW, *METHODS, *OF_FITS, *COMMAND_LINE]
 ALLOWED = {"jax", "jaxlin", "optax", "numpy"} | sys.stdlib_module_names

@@ -577,3 +577,59 @@ def test_second_derivatives_and_a_warm_start():
     optimum, _ = logistic.fit(x, y, l2=l2)
     cold, warm = cold(l2), jax.jacfwd(lambda v: outcome(v, optimum))(l2)
     np.testing.assert_allclose(warm, cold, rtol=1e-9)
+
+
+# --- Firth ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("table", [(3, 5, 7, 2), (0, 5, 7, 2), (0, 5, 7, 0), (1, 0, 0, 0)])
+def test_firth_adds_half_a_row_to_every_cell_of_a_table(table):
+    """Of a saturated model Jeffreys' prior is half an observation more in each cell."""
+    cells = np.array([[0.0, 0], [0, 1], [1, 0], [1, 1]])
+    counts = np.array(table, float)
+    counts[counts.argmax()] += counts.sum() == 1
+    x, y = cells[:, :1], cells[:, 1].astype(int)
+    params, info = logistic.fit_firth(x, y, sample_weight=counts)
+    if (counts[:2].sum() == 0) | (counts[2:].sum() == 0):
+        assert info.status == Status.RANK_DEFICIENT  # one value of x only
+        return
+    (a, b), (c, d) = (counts + 0.5).reshape(2, 2)
+    np.testing.assert_allclose(params.bias, np.log(b / a), rtol=1e-10)
+    np.testing.assert_allclose(params.weights[0], np.log(a * d / (b * c)), rtol=1e-10)
+    assert info.status == Status.CONVERGED
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_firth_solves_the_modified_score_equations(seed):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(24, 3)) * [1, 1e-4, 1e4] + [0, 0, 1e5]
+    y = (rng.normal(size=24) + rng.normal(size=24) * (seed % 2) + x[:, 0] > 0).astype(int)
+    weight, offset = rng.integers(0, 4, size=24), rng.normal(size=24) * (seed > 1)
+    params, info = logistic.fit_firth(x, y, sample_weight=weight, offset=offset)
+    assert info.status == Status.CONVERGED
+    z = np.column_stack([(x - [0, 0, 1e5]) / [1, 1e-4, 1e4], np.ones(24)])
+    weights = np.asarray(params.weights) * [1, 1e-4, 1e4]
+    bias = params.bias + params.weights[2] * 1e5
+    chance = 1 / (1 + np.exp(-(z @ np.append(weights, bias) + offset)))
+    curve = weight * chance * (1 - chance)
+    information = (z.T * curve) @ z
+    lever = curve * np.sum(z * np.linalg.solve(information, z.T).T, axis=1)
+    score = z.T @ (weight * (y - chance) + lever * (0.5 - chance))
+    np.testing.assert_allclose(score, 0, atol=1e-9)
+    loss = -np.sum(weight * np.log(np.where(y, chance, 1 - chance)))
+    # The units multiply the determinant by one.
+    penalised = loss - np.linalg.slogdet(information)[1] / 2
+    np.testing.assert_allclose(info.objective * int(weight.sum()), penalised, rtol=1e-9)
+
+
+def test_firth_is_finite_where_a_plane_separates():
+    x, y, *_ = datasets.breast_cancer()
+    params, info = logistic.fit_firth(x[:, :8], y)
+    assert info.status == Status.CONVERGED and np.isfinite(coefficients(params)).all()
+    twice, info = logistic.fit_firth(np.column_stack([x[:, :2], x[:, 0]]), y)
+    single, _ = logistic.fit_firth(x[:, :2], y)
+    assert info.status == Status.RANK_DEFICIENT
+    np.testing.assert_allclose(twice.weights[::2], single.weights[0] / 2, rtol=1e-8)
+    alone, info = logistic.fit_firth(np.ones((9, 1)), np.ones(9, int), feature_mask=[False])
+    assert info.status == Status.CONVERGED
+    np.testing.assert_allclose(alone.bias, np.log(9.5 / 0.5), rtol=1e-10)

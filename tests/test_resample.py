@@ -13,6 +13,7 @@ import pytest
 import jaxlin
 from jaxlin import (
     _closed_form,
+    _lanes,
     lda,
     least_squares,
     logistic,
@@ -508,10 +509,29 @@ def test_many_refits_at_once_are_single_fits(fit, options, monkeypatch):
     np.testing.assert_array_equal(together[1].status, singly[1].status)
     assert {0, 1} & set(together[1].status.tolist()) and together[1].status[-1] == 8
     chex.assert_trees_all_close(together, singly, rtol=1e-6, atol=1e-8)
-    # A bad lane harms no other.
-    clean = refit(weights[:-1])
-    same = jax.tree.map(lambda a: a[: len(weights) - 2], (clean, together))
-    chex.assert_trees_all_close(*same, rtol=1e-9, atol=1e-12)
+    # A lane that is bad, or that the closed form is not sound for, changes no other by a bit.
+    alone = (np.arange(len(x)) % 20 < 4) * weight  # its classes are far apart in a column
+    for other in (weights[0], np.nan * weight, alone):
+        changed = refit(np.concatenate([weights[:-1], [other]]))
+        rest = jax.tree.map(lambda a: a[:-1], (changed, together))
+        chex.assert_trees_all_equal(*rest)
+
+
+def test_a_lane_by_closed_form_does_not_hang_on_its_neighbours():
+    def usual(a):
+        return jnp.sin(a)
+
+    def quick(a):
+        return jnp.sin(a) + 1e-9, a > 0
+
+    @jax.jit
+    def total(lanes):
+        return _lanes.chunked(usual, lanes, 2, quick)
+
+    lanes = jnp.array([1.0, 2.0, 3.0, 0.0])
+    np.testing.assert_array_equal(total(lanes), jnp.sin(lanes) + jnp.where(lanes > 0, 1e-9, 0))
+    slope = jax.grad(lambda a: jnp.sum(total(a)))(lanes)
+    np.testing.assert_allclose(slope, jnp.cos(lanes), rtol=1e-12)
 
 
 @pytest.mark.thorough
@@ -683,3 +703,23 @@ def test_a_fit_on_standardized_columns_comes_in_the_units_of_x(data, fit):
         assert not np.any(params.weights[..., 1])
     with pytest.raises(ValueError, match="x: 1 of 72 entries"):
         wrapped(np.where(np.arange(N * D).reshape(N, D) == 30, np.nan, x[3]), y, **options)
+
+
+def test_folds_have_derivatives_where_rows_without_weight_hold_nan():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(24, 3)), np.arange(24) % 2
+    weight = jnp.ones(24).at[jnp.array([3, 8])].set(0)
+    folds = resample.stratified_kfold(jax.random.key(0), y, folds=3)
+
+    @jax.jit
+    @partial(jax.grad, argnums=(0, 1, 2))
+    def slope(l2, x, weight):
+        values, _ = resample.cross_validate(
+            logistic.fit, metrics.log_loss, x, y, folds, sample_weight=weight, l2=l2
+        )
+        return jnp.mean(values)
+
+    clean = slope(0.1, jnp.asarray(x), weight)
+    holed = slope(0.1, jnp.asarray(x).at[jnp.array([3, 8])].set(jnp.nan), weight)
+    chex.assert_trees_all_close(holed[:2], clean[:2], rtol=1e-9)
+    assert np.isfinite(holed[2]).all()

@@ -117,7 +117,9 @@ def test_half_precision_is_widened_block_by_block():
 def test_map_rows_keeps_the_order(n):
     data = table(n)
     rows, _, _ = _rows.prepare(data, num_classes=3)
-    np.testing.assert_array_equal(_rows.map_rows(lambda x: x[:, :2] + 1, rows), data.x[:, :2] + 1)
+    np.testing.assert_array_equal(
+        _rows.map_rows(lambda block: block.x[:, :2] + 1, rows), data.x[:, :2] + 1
+    )
 
 
 def test_folds_have_derivatives():

@@ -1,0 +1,817 @@
+"""How sure an estimate is: standard errors, tests, intervals, and what single rows do to it.
+
+For params that minimise J = sum_i c_i loss(s_i, y_i) + l2/2 |w|^2, c being the weights over their
+sum W, as the penalised fits do. With `losses.logistic` or `losses.softmax` and no penalty that is
+maximum likelihood, and `covariance` is the inverse of the observed information; under a penalty
+it is that of Laplace's approximation. `sandwich` asks less of the model. What tests and intervals
+need is `(params, covariance)`, so they take either, or your own.
+
+A covariance is a matrix `(P, P)` over the flat params: `jax.flatten_util.ravel_pytree(params)`,
+weights row by row, then bias. What was not estimated has none: rows and columns of masked features,
+of an absent class, and of a bias that was fixed at 0 are 0. Softmax's scores sum to zero, and so
+do the rows and columns of its covariance; `delta` with `softmax.to_reference` gives that of the
+form in which one class has score 0.
+
+The gradient is recomputed. Params that are not the finite minimum of J for the arguments given (the
+classes are separable, columns are collinear, an `l2`, a weight or an offset was forgotten) give NaN
+throughout: so the status of a fit carries over. Near enough is 0.05 standard errors, or what a
+fit can reach in the precision. `check=False` is for estimates of another equation, such as
+`logistic.fit_firth`. Weights count rows, except in `sandwich`.
+
+The training rows whose weight the loss of other rows depends on most; one label is wrong:
+
+>>> import jax
+>>> import jax.numpy as jnp
+>>> from jaxlin import inference, logistic, losses
+>>> x = jax.random.normal(jax.random.key(0), (200, 3))
+>>> y = (x[:, 0] + 0.3 * jax.random.normal(jax.random.key(1), (200,)) > 0).astype(int)
+>>> far = int(jnp.argmax(x[:100, 0]))
+>>> y = y.at[far].set(0)
+>>> params, info = logistic.fit(x[:100], y[:100], l2=0.01)
+>>> moves = inference.influence(losses.logistic, params, x[:100], y[:100], l2=0.01)
+>>> loss = jax.grad(lambda p: losses.objective(losses.logistic, p, x[100:], y[100:]))(params)
+>>> harm = moves.weights @ loss.weights + moves.bias * loss.bias
+>>> int(jnp.argmax(harm)) == far
+True
+
+Shapes: `n` examples, `d` features, `k` classes, `P` params.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jax.scipy import special
+
+from jaxlin import _checks, _estimate, _frame, _linalg, _rows, _separation
+from jaxlin._linalg import dot
+from jaxlin.losses import Loss
+from jaxlin.types import Hyperplane, Info, Linear, Status
+
+KINDS = ("HC0", "HC1", "HC2", "HC3")
+
+
+class Wald(NamedTuple):
+    """Tests of single coefficients, each of the type of the params.
+
+    statistic: the estimate over its standard error
+    p_value: two-sided, by the normal distribution
+    """
+
+    statistic: Any
+    p_value: Any
+
+
+class ChiSquared(NamedTuple):
+    """A test of several restrictions at once.
+
+    statistic: `()`
+    degrees: `()`, of freedom
+    p_value: `()`, by the chi-squared distribution
+    """
+
+    statistic: jax.Array
+    degrees: jax.Array
+    p_value: jax.Array
+
+
+class Separation(NamedTuple):
+    """Whether the estimate without a penalty is finite, and what proves it.
+
+    status: `()`, SEPARABLE (completely), QUASI_SEPARABLE, NOT_SEPARABLE (the classes overlap: the
+      estimate is finite), CLASS_TOO_SMALL, INVALID_DATA, or STALLED if rounding hides which
+    direction: params along which the likelihood rises for ever; 0 if the classes overlap
+    coefficients: of the type of the params: 0 where a coefficient is finite, else infinity with the
+      sign with which it grows along the direction; NaN where it does not grow along this one, but
+      along others
+    on_plane: `(n,)` bool, the rows on the plane of every such direction; or `(n, k)`, the classes
+      that no direction tells from the row's own
+    multipliers: `(n,)`, nonnegative, 0 but for rows that span all that are on the plane, such that
+      sum_i multipliers_i t_i (x_i, 1) = 0; or `(n, k)`, sum_ic multipliers_ic (e_y - e_c) x_i' = 0
+    """
+
+    status: jax.Array
+    direction: Any
+    coefficients: Any
+    on_plane: jax.Array
+    multipliers: jax.Array
+
+
+def covariance(
+    loss: Loss,
+    params: Hyperplane | Linear,
+    x: Any,
+    y: Any,
+    *,
+    l2: Any = 0.0,
+    sample_weight: Any = None,
+    feature_mask: Any = None,
+    offset: Any = None,
+    bias: bool = True,
+    check: bool = True,
+) -> jax.Array:
+    """The inverse of the Hessian of W J: the covariance of a maximum-likelihood estimate.
+
+    Args:
+      loss: `f(scores, y)` of one example, minus its log likelihood.
+      params: a Hyperplane or a Linear that minimises J.
+      x: `(n, d)`.
+      y: `(n,)` class indices, or soft labels where the loss takes them.
+      l2: as the fit had it, a scalar or `(d,)`.
+      sample_weight: `(n,)`, as the fit had it; counts of rows.
+      feature_mask: `(d,)` bool, as the fit had it.
+      offset: `(n,)` or `(n, k)`, as the fit had it.
+      bias: static; False if the fit had none.
+      check: static; False takes params as they are, minimum or not.
+
+    Returns:
+      `(P, P)`; NaN throughout if the params are not the minimum. O(n P^2).
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import inference, logistic, losses
+      >>> x, y = jnp.array([[0.0], [1.0], [2.0], [3.0]]), jnp.array([0, 1, 0, 1])
+      >>> params, _ = logistic.fit(x, y)
+      >>> inference.covariance(losses.logistic, params, x, y).round(2).tolist()
+      [[1.18, -1.77], [-1.77, 3.9]]
+    """
+    arguments = _estimate.given(
+        params,
+        x,
+        y,
+        l2=l2,
+        sample_weight=sample_weight,
+        feature_mask=feature_mask,
+        offset=offset,
+    )
+    return _covariance(_model(loss, params, bias), _checks.static(check, bool, "check"), arguments)
+
+
+def sandwich(
+    loss: Loss,
+    params: Hyperplane | Linear,
+    x: Any,
+    y: Any,
+    *,
+    kind: str | None = None,
+    clusters: Any = None,
+    num_clusters: int | None = None,
+    l2: Any = 0.0,
+    sample_weight: Any = None,
+    feature_mask: Any = None,
+    offset: Any = None,
+    bias: bool = True,
+    check: bool = True,
+) -> jax.Array:
+    """The covariance that holds though the model may not: A^-1 B A^-1 (Huber 1967; White 1980).
+
+    A is the Hessian of W J, B the sum over rows of g g', g the gradient of a row's loss times its
+    weight; with clusters, of their sums over each cluster. So a weight of 2 is one row that counts
+    twice (sampling, or inverse probability), and not two rows that are independent.
+
+    Args:
+      loss: `f(scores, y)` of one example.
+      params: a Hyperplane or a Linear that minimises J.
+      x: `(n, d)`.
+      y: `(n,)` class indices, or soft labels where the loss takes them.
+      kind: static. "HC0": as above, the default. "HC1": times n / (n - p), n being the rows with
+        weight and p the coefficients; with clusters times G / (G - 1) (n - 1) / (n - p), for the G
+        clusters that have weight, and there the default. "HC2" and "HC3", of a Hyperplane without
+        clusters: g divided by the root of 1 - h, or by 1 - h, with h_i = D_i x_i' A^-1 x_i
+        (MacKinnon and White 1985).
+      clusters: `(n,)` integers from 0, or None.
+      num_clusters: static; eagerly by default 1 + the largest.
+      l2: as the fit had it, a scalar or `(d,)`.
+      sample_weight: `(n,)`, as the fit had it.
+      feature_mask: `(d,)` bool, as the fit had it.
+      offset: `(n,)` or `(n, k)`, as the fit had it.
+      bias: static; False if the fit had none.
+      check: static; False takes params as they are, minimum or not.
+
+    Returns:
+      `(P, P)`; NaN throughout if the params are not the minimum.
+
+    Raises:
+      ValueError: a kind that is not defined for these params or with clusters.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import inference, logistic, losses
+      >>> x, y = jnp.array([[0.0], [1.0], [2.0], [3.0]]), jnp.array([0, 1, 0, 1])
+      >>> params, _ = logistic.fit(x, y)
+      >>> robust = inference.sandwich(losses.logistic, params, x, y)
+      >>> inference.standard_errors(params, robust).weights.round(2).tolist()
+      [0.72]
+    """
+    kind = _kind(kind, params, clusters is not None)
+    arguments = _estimate.given(
+        params,
+        x,
+        y,
+        l2=l2,
+        sample_weight=sample_weight,
+        feature_mask=feature_mask,
+        offset=offset,
+    )
+    n, groups = len(arguments.data.x), None
+    if clusters is not None:
+        groups = _checks.array(clusters, "clusters")
+        if groups.shape != (n,) or not jnp.issubdtype(groups.dtype, jnp.integer):
+            raise ValueError(
+                f"clusters: expected ({n},) integers, got {groups.dtype} {groups.shape}"
+            )
+        num_clusters = _number_of_clusters(num_clusters, groups)
+    check = _checks.static(check, bool, "check")
+    return _sandwich(_model(loss, params, bias), kind, num_clusters, check, arguments, groups)
+
+
+def standard_errors(params: Any, covariance: Any) -> Any:
+    """The square roots of the variances.
+
+    Args:
+      params: a pytree of P numbers.
+      covariance: `(P, P)`.
+
+    Returns:
+      The type of the params; 0 for what was not estimated.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import inference
+      >>> inference.standard_errors(jnp.array([3.0, 0.5]), jnp.diag(jnp.array([4.0, 0.25])))
+      Array([2. , 0.5], dtype=float64)
+    """
+    flat, back = _flat(params, covariance)
+    variance = jnp.diagonal(covariance).astype(flat.dtype)
+    # The root of 0 has an infinite derivative.
+    here = variance != 0
+    return back(jnp.where(here, jnp.sqrt(jnp.where(here, variance, 1)), 0))
+
+
+def wald(params: Any, covariance: Any) -> Wald:
+    """Test of each coefficient for being 0: z = estimate / standard error (Wald 1943).
+
+    Args:
+      params: a pytree of P numbers.
+      covariance: `(P, P)`.
+
+    Returns:
+      A Wald; NaN for what was not estimated.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import inference
+      >>> test = inference.wald(jnp.array([3.92]), jnp.array([[4.0]]))
+      >>> test.statistic.round(2).tolist(), test.p_value.round(3).tolist()
+      ([1.96], [0.05])
+    """
+    flat, back = _flat(params, covariance)
+    error, _ = ravel_pytree(standard_errors(params, covariance))
+    here = error != 0
+    z = jnp.where(here, flat / jnp.where(here, error, 1), jnp.nan)
+    return Wald(statistic=back(z), p_value=back(special.erfc(jnp.abs(z) / math.sqrt(2))))
+
+
+def wald_joint(function: Callable[[Any], Any], params: Any, covariance: Any) -> ChiSquared:
+    """Test that f(params) = 0, of q numbers at once: f' C^-1 f, C the covariance of f by `delta`.
+
+    Args:
+      function: `f(params)`, a pytree of q numbers without redundancy.
+      params: a pytree of P numbers.
+      covariance: `(P, P)`.
+
+    Returns:
+      A ChiSquared of q degrees of freedom; NaN where C is singular.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import inference
+      >>> test = inference.wald_joint(lambda w: w, jnp.array([2.0, 2.0]), jnp.eye(2))
+      >>> test.statistic.item(), int(test.degrees), f"{test.p_value:.3f}"
+      (8.0, 2, '0.018')
+    """
+    value, _ = ravel_pytree(function(params))
+    spread = delta(function, params, covariance)
+    factor = _linalg.factor(spread)
+    sound = factor.pivot >= _linalg.RANK_ULPS * value.size * jnp.finfo(spread.dtype).eps
+    statistic = jnp.sum(_linalg.half_solve(factor, value) ** 2)
+    return _chi_squared(jnp.where(sound, statistic, jnp.nan), jnp.asarray(float(value.size)))
+
+
+def confidence_intervals(params: Any, covariance: Any, *, level: Any = 0.95) -> tuple[Any, Any]:
+    """Wald's intervals: estimate -+ z standard errors, z the normal quantile of (1 + level) / 2.
+
+    Args:
+      params: a pytree of P numbers.
+      covariance: `(P, P)`.
+      level: `()`, the probability that an interval covers its coefficient.
+
+    Returns:
+      `(lower, upper)`, each of the type of the params.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import inference
+      >>> lower, upper = inference.confidence_intervals(jnp.array([3.0]), jnp.array([[4.0]]))
+      >>> lower.round(2).tolist(), upper.round(2).tolist()
+      ([-0.92], [6.92])
+    """
+    flat, back = _flat(params, covariance)
+    error, _ = ravel_pytree(standard_errors(params, covariance))
+    reach = special.ndtri((1 + jnp.asarray(level, flat.dtype)) / 2) * error
+    return back(flat - reach), back(flat + reach)
+
+
+def delta(function: Callable[[Any], Any], params: Any, covariance: Any) -> jax.Array:
+    """The covariance of a function of the params, to first order: F C F', F its derivative.
+
+    Args:
+      function: `f(params)`, a pytree of q numbers, differentiable at the params.
+      params: a pytree of P numbers.
+      covariance: `(P, P)`.
+
+    Returns:
+      `(q, q)`, so that `standard_errors(f(params), delta(f, params, covariance))` is of the type
+      of what f returns.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import inference
+      >>> inference.delta(lambda w: w[0] / w[1], jnp.array([4.0, 2.0]), jnp.eye(2)).tolist()
+      [[1.25]]
+    """
+    flat, back = _flat(params, covariance)
+    slope = jax.jacfwd(lambda flat: ravel_pytree(function(back(flat)))[0])(flat)
+    return dot(dot(slope, jnp.asarray(covariance)), slope.T)
+
+
+def likelihood_ratio(
+    loss: Loss,
+    params: Hyperplane | Linear,
+    null_params: Hyperplane | Linear,
+    x: Any,
+    y: Any,
+    *,
+    degrees: Any = None,
+    sample_weight: Any = None,
+    feature_mask: Any = None,
+    offset: Any = None,
+    bias: bool = True,
+    check: bool = True,
+) -> ChiSquared:
+    """Test of a restriction: twice the sum of the rows' log likelihood ratios (Wilks 1938).
+
+    The differences are taken row by row, which keeps the digits that two large sums would cancel.
+
+    Args:
+      loss: `f(scores, y)` of one example, minus its log likelihood.
+      params: the estimate without the restriction, and without a penalty.
+      null_params: the estimate under it, of the same type; say, by a `feature_mask`.
+      x: `(n, d)`.
+      y: `(n,)` class indices, or soft labels where the loss takes them.
+      degrees: of freedom, the number of restrictions; by default how many weights are 0 under the
+        restriction and not without, those of a feature counting one less than there are classes.
+      sample_weight: `(n,)`, as the fits had it; counts of rows.
+      feature_mask: `(d,)` bool, as the fit without the restriction had it.
+      offset: `(n,)` or `(n, k)`, as the fits had it.
+      bias: static; False if the fits had none.
+      check: static; False takes params as they are, minimum or not.
+
+    Returns:
+      A ChiSquared; NaN if `params` are not the minimum.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import inference, logistic, losses
+      >>> x = jnp.array([[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]])
+      >>> y = jnp.array([0, 0, 1, 0, 1, 1])
+      >>> params, _ = logistic.fit(x, y)
+      >>> null, _ = logistic.fit(x, y, feature_mask=jnp.array([False]))
+      >>> test = inference.likelihood_ratio(losses.logistic, params, null, x, y)
+      >>> f"{test.statistic:.3f}", int(test.degrees), f"{test.p_value:.3f}"
+      ('3.362', 1, '0.067')
+    """
+    if type(params) is not type(null_params):
+        raise TypeError(
+            f"null_params: expected a {type(params).__name__}, got {type(null_params).__name__}"
+        )
+    keywords = dict(l2=0.0, sample_weight=sample_weight, feature_mask=feature_mask, offset=offset)
+    arguments = _estimate.given(params, x, y, **keywords)
+    null = _estimate.given(null_params, x, y, **keywords).params
+    if degrees is not None:
+        degrees = _checks.scalar(degrees, null.weights.dtype, "degrees")
+    check = _checks.static(check, bool, "check")
+    return _likelihood_ratio(_model(loss, params, bias), check, arguments, null, degrees)
+
+
+def influence(
+    loss: Loss,
+    params: Hyperplane | Linear,
+    x: Any,
+    y: Any,
+    *,
+    l2: Any = 0.0,
+    sample_weight: Any = None,
+    feature_mask: Any = None,
+    offset: Any = None,
+    bias: bool = True,
+    check: bool = True,
+) -> Any:
+    """How the estimate moves with the weight of each row: d params / d weight_i.
+
+    -A^-1 (g_i + l2 w), A being the Hessian of W J and g_i the gradient of the row's loss (Cook and
+    Weisberg 1982; Koh and Liang 2017): what `jax.jacrev` of the fit says, for all rows by one
+    factor. To leave row i out moves the params by about `-weight_i` times this.
+
+    Args:
+      loss: `f(scores, y)` of one example.
+      params: a Hyperplane or a Linear that minimises J.
+      x: `(n, d)`.
+      y: `(n,)` class indices, or soft labels where the loss takes them.
+      l2: as the fit had it, a scalar or `(d,)`.
+      sample_weight: `(n,)`, as the fit had it.
+      feature_mask: `(d,)` bool, as the fit had it.
+      offset: `(n,)` or `(n, k)`, as the fit had it.
+      bias: static; False if the fit had none.
+      check: static; False takes params as they are, minimum or not.
+
+    Returns:
+      The type of the params with a leading axis of n. A row of weight 0 says what it would do; 0
+      if it holds NaN.
+
+    Example: the row that pulls hardest on a slope.
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import inference, logistic, losses
+      >>> x = jnp.array([[0.0], [1.0], [2.0], [3.0], [9.0]])
+      >>> y = jnp.array([0, 0, 1, 1, 0])
+      >>> params, _ = logistic.fit(x, y, l2=0.01)
+      >>> pulls = inference.influence(losses.logistic, params, x, y, l2=0.01).weights[:, 0]
+      >>> int(jnp.argmax(jnp.abs(pulls)))
+      4
+    """
+    arguments = _estimate.given(
+        params,
+        x,
+        y,
+        l2=l2,
+        sample_weight=sample_weight,
+        feature_mask=feature_mask,
+        offset=offset,
+    )
+    return _influence(_model(loss, params, bias), _checks.static(check, bool, "check"), arguments)
+
+
+def approximate_leave_one_out(
+    loss: Loss,
+    params: Hyperplane | Linear,
+    x: Any,
+    y: Any,
+    *,
+    l2: Any = 0.0,
+    sample_weight: Any = None,
+    feature_mask: Any = None,
+    offset: Any = None,
+    bias: bool = True,
+    check: bool = True,
+) -> jax.Array:
+    """The score of each row under the fit without it, by one Newton step from the fit with it.
+
+    s_i + (I - H_i C_i)^-1 (H_i g_i + x_i' A^-1 l2 w weight_i), with leverage H_i = weight_i x_i'
+    A^-1 x_i, and g_i, C_i the slope and curvature of the row's loss in its scores (Pregibon 1981;
+    Rad and Maleki 2020). The mean loss over the rows is leave-one-out cross-validation for the
+    price of one fit: near n exact refits while no row dominates.
+
+    Args:
+      loss: `f(scores, y)` of one example.
+      params: a Hyperplane or a Linear that minimises J.
+      x: `(n, d)`.
+      y: `(n,)` class indices, or soft labels where the loss takes them.
+      l2: as the fit had it, a scalar or `(d,)`.
+      sample_weight: `(n,)`, as the fit had it; a row is left out with its whole weight.
+      feature_mask: `(d,)` bool, as the fit had it.
+      offset: `(n,)` or `(n, k)`, as the fit had it; part of the scores.
+      bias: static; False if the fit had none.
+      check: static; False takes params as they are, minimum or not.
+
+    Returns:
+      Scores, `(n,)` for a Hyperplane or `(n, k)`, -inf for an absent class; NaN where no fit
+      without the row exists nearby (leverage 1).
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import inference, logistic, losses
+      >>> x, y = jnp.array([[0.0], [1.0], [2.0], [3.0]]), jnp.array([0, 1, 0, 1])
+      >>> params, _ = logistic.fit(x, y, l2=0.1)
+      >>> left_out = inference.approximate_leave_one_out(losses.logistic, params, x, y, l2=0.1)
+      >>> f"{losses.logistic(left_out, y).mean():.2f}"
+      '1.33'
+    """
+    arguments = _estimate.given(
+        params,
+        x,
+        y,
+        l2=l2,
+        sample_weight=sample_weight,
+        feature_mask=feature_mask,
+        offset=offset,
+    )
+    return _left_out(_model(loss, params, bias), _checks.static(check, bool, "check"), arguments)
+
+
+def separation(
+    params: Hyperplane | Linear,
+    x: Any,
+    y: Any,
+    *,
+    sample_weight: Any = None,
+    feature_mask: Any = None,
+    bias: bool = True,
+) -> Separation:
+    """Whether some plane separates the classes, completely or with rows on it.
+
+    Then the likelihood has no maximum (Albert and Anderson 1984; Konis 2007 by linear programming).
+    Decided anew from the data, whatever the params are: they say of which form the estimate is,
+    and where to start. Finitely many steps of O(n P), each decision proved to rounding: a
+    direction that meets every row off the plane, and a positive combination of rows that is 0. Rows
+    a few units of rounding off a plane count as on it, and somewhat more make it STALLED.
+
+    Args:
+      params: a Hyperplane or a Linear, as a fit returned it.
+      x: `(n, d)`.
+      y: `(n,)` class indices.
+      sample_weight: `(n,)`; a row of weight 0 is absent.
+      feature_mask: `(d,)` bool, as the fit had it.
+      bias: static; False if the fit had none.
+
+    Returns:
+      A Separation. Where the classes are separable completely the direction is one of many.
+
+    Example: the coefficient of x is infinite, rows at 5 being of both classes.
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import inference, logistic
+      >>> x, y = jnp.array([[4.0], [5.0], [5.0], [7.0]]), jnp.array([0, 0, 1, 1])
+      >>> params, _ = logistic.fit(x, y)
+      >>> found = inference.separation(params, x, y)
+      >>> found.status.item(), found.coefficients.weights.tolist(), found.on_plane.tolist()
+      (4, [inf], [False, True, True, False])
+    """
+    k = _estimate.number_of_scores(params)
+    data = _checks.table(x, y, sample_weight=sample_weight, feature_mask=feature_mask)
+    dtype = _checks.working_dtype(data.x)
+    params = _estimate.checked(params, data.x.shape[1], dtype)
+    found = _separation_of(_checks.static(bias, bool, "bias"), params, data)
+    nothing = jnp.zeros((), dtype)
+    info = Info(found.status, jnp.int32(0), nothing, nothing)
+    _checks.raise_if_invalid(info, data, num_classes=k or 2)
+    return found
+
+
+def _model(loss: Loss, params: Any, bias: bool) -> _estimate.Model:
+    if not callable(loss):
+        raise TypeError(f"loss: expected a function like losses.logistic, got {loss!r}")
+    bias = _checks.static(bias, bool, "bias")
+    return _estimate.Model(loss=loss, bias=bias, binary=isinstance(params, Hyperplane))
+
+
+def _kind(kind: str | None, params: Any, clustered: bool) -> str:
+    if kind is None:
+        return "HC1" if clustered else "HC0"
+    if kind not in KINDS:
+        raise ValueError(f"kind: expected one of {', '.join(KINDS)}, got {kind!r}")
+    if kind in KINDS[2:] and (clustered or not isinstance(params, Hyperplane)):
+        raise ValueError(f"kind: {kind} is for a Hyperplane without clusters")
+    return kind
+
+
+def _number_of_clusters(num_clusters: Any, clusters: jax.Array) -> int:
+    if num_clusters is not None:
+        return _checks.static(num_clusters, int, "num_clusters")
+    if not _checks.concrete(clusters):
+        raise TypeError("num_clusters: expected a static integer under a transformation, got None")
+    return 1 + int(np.max(np.asarray(clusters), initial=0))
+
+
+def _flat(params: Any, covariance: Any) -> tuple[jax.Array, Callable]:
+    flat, back = ravel_pytree(jax.tree.map(lambda a: _checks.real(a, "params"), params))
+    if np.shape(covariance) != (flat.size, flat.size):
+        raise ValueError(
+            f"covariance: expected shape {(flat.size, flat.size)} for these params, "
+            f"got {np.shape(covariance)}"
+        )
+    return flat, back
+
+
+def _chi_squared(statistic: jax.Array, degrees: jax.Array) -> ChiSquared:
+    degrees = degrees.astype(statistic.dtype)
+    above = jnp.maximum(statistic, 0)
+    p_value = special.gammaincc(degrees / 2, above / 2)
+    return ChiSquared(statistic, degrees, jnp.where(degrees > 0, p_value, jnp.nan))
+
+
+def _proper(e: _estimate.Estimate, check: bool) -> jax.Array:
+    return e.optimal if check else e.regular
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _covariance(model, check, arguments):
+    e = _estimate.at(model, arguments)
+    half = _estimate.half_back(e)
+    return _estimate.said(dot(half.T, half) / e.total, _proper(e, check))
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
+def _sandwich(model, kind, num_clusters, check, arguments, clusters):
+    e = _estimate.at(model, arguments)
+
+    def pulls(block):
+        z, _, slope, curve = _estimate.whole(model, e, block)
+        pull = block.weight[:, None] * slope
+        if kind in ("HC2", "HC3"):
+            lever = jnp.sum(_estimate.half_images(e, z) ** 2, axis=(1, 2))
+            left = _known(1 - block.weight * curve[:, 0, 0] * lever)
+            pull = pull / (jnp.sqrt(left) if kind == "HC2" else left)[:, None]
+        return _estimate.gradients(e, z, pull)
+
+    if clusters is None:
+
+        def squares(block):
+            each = pulls(block)
+            return dot(each.T, each), ()
+
+        square, _ = _rows.fold(squares, e.problem.rows)
+        groups, ok = None, jnp.bool_(True)
+    else:
+        ok = jnp.all((clusters >= 0) & (clusters < num_clusters) | (e.problem.rows.weight == 0))
+        sums, sizes = _cluster_sums(e, pulls, clusters, num_clusters)
+        square, groups = dot(sums.T, sums), jnp.sum(sizes > 0).astype(sums.dtype)
+    half = _linalg.solve(e.factor, e.back.T)
+    factor = jnp.ones((), half.dtype)
+    if kind == "HC1":
+        free = jnp.sum(~_frame.inert(e.problem)).astype(half.dtype)
+        factor = e.number / (e.number - free)
+        if groups is not None:
+            factor = groups / (groups - 1) * (e.number - 1) / (e.number - free)
+    found = factor * dot(half.T, dot(square, half))
+    return _estimate.said((found + found.T) / 2, _proper(e, check) & ok)
+
+
+def _known(left: jax.Array) -> jax.Array:
+    """One minus a leverage; NaN where it is next to 0, and what is left of it rounding."""
+    return jnp.where(left > math.sqrt(float(jnp.finfo(left.dtype).eps)), left, jnp.nan)
+
+
+def _cluster_sums(e, pulls, clusters, num_clusters):
+    rows = e.problem.rows
+    each = _rows.map_rows(pulls, rows)
+    total = functools.partial(jax.ops.segment_sum, segment_ids=clusters, num_segments=num_clusters)
+    return total(each), total((rows.weight > 0).astype(each.dtype))
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _likelihood_ratio(model, check, arguments, null, degrees):
+    e = _estimate.at(model, arguments)
+    other = e._replace(theta=_estimate.enter(e.problem, null))
+
+    def differences(block):
+        full, restricted = (_estimate.whole(model, each, block)[1] for each in (e, other))
+        each = jax.vmap(model.of_scores)(restricted, block.y)
+        each = each - jax.vmap(model.of_scores)(full, block.y)
+        return jnp.sum(jnp.where(block.weight > 0, block.weight * each, 0)), ()
+
+    gain, _ = _rows.fold(differences, e.problem.rows)
+    statistic = _estimate.said(2 * e.total * gain, _proper(e, check))
+    if degrees is None:
+        degrees = _restrictions(arguments.params, null, statistic.dtype)
+    return _chi_squared(statistic, degrees)
+
+
+def _restrictions(params, null, dtype):
+    """How many weights are 0 in `null` only; the classes' sum to zero, so one follows."""
+    lost = (null.weights == 0) & (params.weights != 0)
+    number = jnp.sum(lost, axis=tuple(range(lost.ndim - 1)))
+    if lost.ndim == 2:
+        number = jnp.minimum(number, jnp.sum(~jnp.isneginf(params.bias)) - 1)
+    return jnp.sum(number).astype(dtype)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _influence(model, check, arguments):
+    e = _estimate.at(model, arguments)
+    rows = e.problem.rows
+    solved = _linalg.solve(e.factor, e.back.T)
+    held = dot(_estimate.pull_of_penalty(e), solved)
+
+    def of_block(block):
+        z, _, slope, _ = _estimate.whole(model, e, block)
+        moved = dot(_estimate.gradients(e, z, slope), solved) + held[None, :]
+        return _rows.where_rows(block.ok, -moved / e.total)
+
+    flat = _rows.map_rows(of_block, rows)
+    _, back = ravel_pytree(arguments.params)
+    return jax.vmap(back)(_estimate.said(flat, _proper(e, check)))
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _left_out(model, check, arguments):
+    e = _estimate.at(model, arguments)
+    rows = e.problem.rows
+    m, _ = e.theta.shape
+    held = _linalg.half_solve(e.factor, _estimate.pull_of_penalty(e))
+
+    def of_block(block):
+        z, scores, slope, curve = _estimate.whole(model, e, block)
+        half = _estimate.half_images(e, z)
+        lever = block.weight[:, None, None] * dot(half, jnp.swapaxes(half, 1, 2))
+        moved = jnp.sum(lever * slope[:, None, :], axis=2) + block.weight[:, None] * dot(half, held)
+        left = jnp.eye(m, dtype=z.dtype)[None] - dot(lever, curve)
+        if m == 1:
+            step = moved / _known(left[:, 0])
+        else:
+            # Its eigenvalues are in (0, 1]: the least is at least the determinant.
+            sound = _known(jnp.linalg.det(left))
+            step = jnp.linalg.solve(left, moved[:, :, None])[:, :, 0]
+            step = jnp.where(jnp.isnan(sound)[:, None], jnp.nan, step)
+        away = step if e.problem.basis is None else dot(step, e.problem.basis.T)
+        return scores + away
+
+    left_out = _estimate.said(_rows.map_rows(of_block, rows), _proper(e, check))
+    if e.problem.basis is None:
+        return left_out[:, 0]
+    absent = ~jnp.any(e.problem.basis != 0, axis=1)
+    return jnp.where(absent[None, :], -jnp.inf, left_out)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _separation_of(bias, params, data):
+    # A verdict has no derivative.
+    params, data = jax.lax.stop_gradient((params, data))
+    k = len(params.bias) if isinstance(params, Linear) else None
+    (_, d), dtype = data.x.shape, params.weights.dtype
+    rows, _, valid = _rows.prepare(data, num_classes=k or 2)
+    classes = jnp.arange(k or 2, dtype=rows.y.dtype)
+    here = rows.weight > 0
+    present = jnp.any(here[:, None] & (rows.y[:, None] == classes[None, :]), axis=0)
+    basis = None if k is None else _frame.class_basis(present, dtype)
+    problem = _frame.make(rows, jnp.zeros(d, dtype), bias, basis)
+    z = _frame.standard(problem, _rows.clean(rows))
+    z = jnp.concatenate([z, jnp.ones((len(z), int(bias)), dtype)], axis=1)
+    if basis is None:
+        contrasts, live = (2 * rows.y - 1).astype(dtype)[:, None, None], here[:, None]
+    else:
+        contrasts = basis[rows.y][:, None, :] - basis[None, :, :]
+        live = here[:, None] & present[None, :] & (rows.y[:, None] != classes[None, :])
+    start = _estimate.enter(problem, params)
+    if bias:
+        start = start.at[:, d].add(dot(start[:, :d], problem.shift[:d]))
+    unit = problem.unit[None, :]
+    start = jnp.where(unit > 0, start / jnp.where(unit > 0, unit, 1), 0)
+    start = jnp.where(jnp.all(jnp.isfinite(start)), start, 0)
+    demands = _separation.Demands(_rows.where_rows(here, z), contrasts, live)
+    found = _separation.decide(demands, start.reshape(-1))
+    direction, growing = _in_user_units(problem, z, found, bias)
+    held, multipliers = found.held, found.multipliers
+    if k is None:
+        direction, growing = (
+            Hyperplane(weights=a.weights[0], bias=a.bias[0]) for a in (direction, growing)
+        )
+        held, multipliers = held[:, 0], multipliers[:, 0]
+    status = jnp.where(jnp.any(held), Status.QUASI_SEPARABLE, Status.SEPARABLE)
+    status = jnp.where(jnp.any(found.direction != 0), status, Status.NOT_SEPARABLE)
+    status = jnp.where(found.proved, status, Status.STALLED)
+    status = jnp.where(jnp.sum(present) > 1, status, Status.CLASS_TOO_SMALL)
+    status = jnp.where(valid, status, Status.INVALID_DATA).astype(jnp.int32)
+    return Separation(status, direction, growing, held, multipliers)
+
+
+def _in_user_units(problem, z, found, bias):
+    """Of the direction, for standard columns: `(direction, coefficients)` as params."""
+    d, (m, p) = problem.centre.size, (problem.used.size, z.shape[1])
+
+    def leave(theta):
+        theta = theta.reshape(m, p) * problem.unit[None, :]
+        if bias:
+            theta = theta.at[:, d].add(-dot(theta[:, :d], problem.shift[:d]))
+        return _frame.leave(problem, theta, bias)
+
+    flat = jax.vmap(lambda theta: ravel_pytree(leave(theta))[0])(jnp.eye(m * p, dtype=z.dtype)).T
+    _, back = ravel_pytree(leave(found.direction))
+    # The directions that some row sees, less those that rows hold.
+    values, vectors = _linalg.eigh(_linalg.after(found.span, dot(z.T, z)))
+    eps = float(jnp.finfo(z.dtype).eps)
+    seen = values > _linalg.RANK_ULPS * p * eps * jnp.max(values)
+    vectors = jnp.where(seen[None, :], vectors, 0)
+    open_to = jnp.kron(jnp.diag(problem.used.astype(z.dtype)), dot(vectors, vectors.T))
+    reach = jnp.linalg.norm(dot(flat, open_to - found.span), axis=1)
+    tiny = _separation.ZERO_ULPS * m * p * eps
+    fixed = (reach <= tiny * jnp.linalg.norm(flat, axis=1)) | ~jnp.any(found.direction != 0)
+    direction = dot(flat, found.direction)
+    size = dot(jnp.abs(flat), jnp.abs(found.direction))
+    direction = jnp.where(fixed | (jnp.abs(direction) <= tiny * size), 0, direction)
+    growing = jnp.where(direction == 0, jnp.nan, jnp.copysign(jnp.inf, direction))
+    direction = direction / jnp.maximum(jnp.max(jnp.abs(direction)), jnp.finfo(z.dtype).tiny)
+    return back(direction), back(jnp.where(fixed, 0, growing))

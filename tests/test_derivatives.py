@@ -1,0 +1,222 @@
+"""The laws of derivatives through every fit that has them.
+
+Against five-point differences, forward against reverse, and what a lane says that has failed.
+"""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxlin import (
+    fisher,
+    gaussian,
+    lda,
+    least_squares,
+    logistic,
+    losses,
+    qda,
+    softmax,
+    solvers,
+    svm,
+)
+from jaxlin.types import Status
+from tests.public import thorough
+
+N, D = 30, 3
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(N, D))
+CLASSES = np.arange(N) % 3
+X[:, 0] += 0.7 * CLASSES
+BINARY = CLASSES > 0
+SOFT = 0.1 + 0.7 * RNG.dirichlet(np.ones(3), size=N)
+EACH_L2 = np.array([0.1, 0.2, 0.3])
+WEIGHT = RNG.uniform(0.5, 2, size=N)
+WEIGHT[3] = 0
+PRIORS = np.array([0.2, 0.3, 0.5])
+
+
+class Fit(NamedTuple):
+    """call: `fit(x, *, sample_weight, **inputs)`; inputs: further ones, all differentiable."""
+
+    call: object
+    inputs: dict
+
+
+def hard(fit, y=CLASSES, **options):
+    options = options if fit in BINARY_FITS else {"num_classes": 3, **options}
+    return lambda x, **inputs: fit(x, y, **inputs, **options)
+
+
+def soft(fit, **options):
+    return lambda x, y, **inputs: fit(x, y, **inputs, **options)
+
+
+BINARY_FITS = (logistic.fit, logistic.fit_firth, svm.fit, fisher.fit)
+FITS = {
+    "logistic": Fit(
+        soft(logistic.fit),
+        {"y": 0.1 + 0.8 * BINARY, "l2": EACH_L2, "offset": RNG.normal(size=N)},
+    ),
+    "logistic by L-BFGS": Fit(
+        soft(logistic.fit, solver=solvers.lbfgs),
+        {"y": 0.1 + 0.8 * BINARY, "l2": np.array(0.1), "offset": RNG.normal(size=N)},
+    ),
+    "firth": Fit(soft(logistic.fit_firth), {"y": 0.1 + 0.8 * BINARY, "offset": RNG.normal(size=N)}),
+    "softmax": Fit(
+        soft(softmax.fit, num_classes=3),
+        {"y": SOFT, "l2": EACH_L2, "offset": RNG.normal(size=(N, 3))},
+    ),
+    "squared hinge": Fit(
+        hard(svm.fit, BINARY.astype(int), loss=losses.squared_hinge), {"l2": EACH_L2}
+    ),
+    "least squares": Fit(hard(least_squares.fit), {"l2": EACH_L2}),
+    "lda": Fit(hard(lda.fit), {"priors": PRIORS, "shrinkage": np.array(0.2)}),
+    "qda": Fit(
+        hard(qda.fit),
+        {"priors": PRIORS, "shrinkage": np.array(0.2), "pooling": np.array(0.3)},
+    ),
+    "gaussian": Fit(hard(gaussian.fit), {}),
+    "fisher": Fit(hard(fisher.fit, BINARY.astype(int)), {}),
+}
+OF_CLASSES = {"softmax", "least squares", "lda", "qda", "gaussian"}
+USUAL = {"logistic", "lda", "squared hinge"}
+NAMES = [name if name in USUAL else thorough(name) for name in FITS]
+
+
+def moves(inputs):
+    """A direction in every input; labels of k classes and priors keep their sum."""
+    rng = np.random.default_rng(1)
+
+    def move(name, a):
+        v = rng.normal(size=a.shape)
+        return v - v.mean(-1, keepdims=True) if name == "y" and a.ndim == 2 else v
+
+    return {name: move(name, a) for name, a in inputs.items()}
+
+
+@functools.cache
+def programs(name):
+    """The fit as functions of a dictionary: its flat params, their jvp and vjp."""
+    fit = FITS[name]
+
+    def flat(inputs):
+        x, weight, *_ = inputs.pop("x"), inputs.pop("sample_weight")
+        params, _ = fit.call(x, sample_weight=weight, **inputs)
+        return jnp.concatenate([jnp.ravel(leaf) for leaf in params])
+
+    def values(inputs):
+        return flat(dict(inputs))
+
+    def forward(inputs, tangents):
+        return jax.jvp(values, (inputs,), (tangents,))[1]
+
+    def backward(inputs, cotangent):
+        return jax.vjp(values, inputs)[1](cotangent)[0]
+
+    return jax.jit(values), jax.jit(forward), jax.jit(backward)
+
+
+def inputs_of(name):
+    given = {"x": X, "sample_weight": WEIGHT, **FITS[name].inputs}
+    return {key: jnp.asarray(a, float) for key, a in given.items()}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_derivatives_are_differences(name):
+    """Of every input by itself; a weight of 0 cannot fall, so there the weights' row stays."""
+    values, forward, _ = programs(name)
+    inputs = inputs_of(name)
+    move = moves(inputs)
+    move["sample_weight"][3] = 0
+    still = jax.tree.map(jnp.zeros_like, inputs)
+    h = 1e-3
+    for key in inputs:
+        tangent = {**still, key: jnp.asarray(move[key])}
+        found = forward(inputs, tangent)
+        at = [values(jax.tree.map(lambda a, v: a + k * h * v, inputs, tangent)) for k in STENCIL]  # noqa: B023
+        slope = sum(c * v for c, v in zip(STENCIL.values(), at, strict=True)) / h
+        # Of order h^4 is what the differences miss themselves.
+        coarse = sum(c * v for c, v in zip(COARSE.values(), at, strict=True)) / (2 * h)
+        missed = jnp.linalg.norm(slope - coarse) / 15
+        error = jnp.linalg.norm(found - slope)
+        assert error <= 1e-8 * jnp.linalg.norm(found) + 2 * missed, key
+        assert error <= 1e-6 * jnp.linalg.norm(found), key
+
+
+STENCIL = {-4: 0.0, -2: 1 / 12, -1: -8 / 12, 1: 8 / 12, 2: -1 / 12, 4: 0.0}
+COARSE = {-4: 1 / 12, -2: -8 / 12, -1: 0.0, 1: 0.0, 2: 8 / 12, 4: -1 / 12}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_reverse_is_the_transpose_of_forward(name):
+    _, forward, backward = programs(name)
+    inputs = inputs_of(name)
+    tangent = {key: jnp.asarray(v) for key, v in moves(inputs).items()}
+    along = forward(inputs, tangent)
+    for seed in range(3):
+        u = jnp.asarray(np.random.default_rng(seed).normal(size=along.shape))
+        back = backward(inputs, u)
+        pulled = sum(jnp.vdot(back[key], tangent[key]) for key in inputs)
+        size = sum(jnp.vdot(jnp.abs(back[key]), jnp.abs(tangent[key])) for key in inputs)
+        assert jnp.abs(jnp.vdot(u, along) - pulled) <= 1e-12 * size
+
+
+# Which lanes of the next test have failed: of one class, Firth's estimate is finite.
+FAILED = {name: [False, True, name != "firth"] for name in FITS}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_failed_lane_says_so_and_harms_no_other(name):
+    """NaN in x, or one class left: the derivative is NaN where it is used, 0 where masked."""
+    inputs = inputs_of(name)
+    x = jnp.stack([inputs["x"], inputs["x"].at[5, 1].set(jnp.nan), inputs["x"]])
+    labels = jnp.asarray(CLASSES if name in OF_CLASSES else BINARY.astype(int))
+    weight = jnp.stack([inputs["sample_weight"]] * 3)
+    weight = weight.at[2].set(jnp.where(labels == 0, weight[2], 0))
+    rest = {k: v for k, v in inputs.items() if k not in ("x", "sample_weight")}
+    if "y" in rest:
+        rest["y"] = jax.nn.one_hot(labels, 3) if name in OF_CLASSES else labels.astype(float)
+
+    @functools.partial(jax.jit, static_argnums=2)
+    def grad(x, weight, masked):
+        def total(x, weight):
+            params, info = jax.vmap(lambda x, w: FITS[name].call(x, sample_weight=w, **rest))(
+                x, weight
+            )
+            good = info.status <= Status.MAX_STEPS
+            leaves = jax.tree.leaves(params)
+            if masked:
+                leaves = [jnp.where(good.reshape(-1, *(1,) * (a.ndim - 1)), a, 0) for a in leaves]
+            return sum(jnp.sum(jnp.sin(a)) for a in leaves), good
+
+        return jax.grad(total, argnums=(0, 1), has_aux=True)(x, weight)
+
+    (masked, good), (used, _) = grad(x, weight, True), grad(x, weight, False)
+    failed = np.array(FAILED[name])
+    assert (~good).tolist() == failed.tolist()
+    for gentle, harsh in zip(masked, used, strict=True):
+        assert np.isfinite(gentle).all()
+        assert not gentle[failed].any() and gentle[0].any()
+        assert np.isnan(harsh[1]).any() and np.isnan(harsh[failed]).any((-1,)).any()
+        np.testing.assert_array_equal(gentle[0], harsh[0])
+
+
+def test_derivatives_without_a_jacobian():
+    """More than 1,024 coordinates: conjugate gradients, here against the fit in the row space."""
+    rng = np.random.default_rng(0)
+    x, y = jnp.asarray(rng.normal(size=(40, 1_100))), np.arange(40) % 2
+
+    def outcome(x, l2, solver=None):
+        params, _ = logistic.fit(x, y, l2=l2, solver=solver)
+        return jnp.sum(jnp.sin(3 * params.weights)) + params.bias**2
+
+    short = jax.jit(jax.grad(outcome, argnums=(0, 1)))(x, 0.3)
+    long = jax.jit(jax.grad(functools.partial(outcome, solver=solvers.lbfgs), argnums=(0, 1)))(
+        x, 0.3
+    )
+    for a, b in zip(long, short, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-8 * np.abs(b).max())

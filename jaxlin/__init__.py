@@ -7,6 +7,7 @@
 
 from jaxlin import (
     datasets,
+    distributed,
     features,
     fisher,
     gaussian,
@@ -60,6 +61,7 @@ __all__ = [
     "TiedGaussian",
     "datasets",
     "describe",
+    "distributed",
     "features",
     "fisher",
     "gaussian",

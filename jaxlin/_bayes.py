@@ -40,12 +40,15 @@ def options(dtype: Any, k: int, *, priors=None, shrinkage=0.0, pooling=0.0) -> O
     )
 
 
-def shrinkage_of(shrinkage: Any, x: Any, y: Any, sample_weight: Any, feature_mask: Any) -> Any:
+def shrinkage_of(
+    shrinkage: Any, x: Any, y: Any, sample_weight: Any, feature_mask: Any, axis_name: Any
+) -> Any:
     """The number itself, or what the function says of these data."""
     if not callable(shrinkage):
         return shrinkage
-    mask = {} if feature_mask is None else {"feature_mask": feature_mask}
-    return shrinkage(x, y, sample_weight=sample_weight, **mask)
+    optional = {"feature_mask": feature_mask, "axis_name": axis_name}
+    given = {name: value for name, value in optional.items() if value is not None}
+    return shrinkage(x, y, sample_weight=sample_weight, **given)
 
 
 def check_divisor(divisor: Any, allowed: tuple[str, ...]) -> str:

@@ -5,6 +5,7 @@ are checked inside the compiled fit, which returns `Status.INVALID_DATA`; only w
 concrete does `raise_if_invalid` look at the data again, on the host, to say what is wrong with it.
 """
 
+import dataclasses
 import math
 from typing import Any, NamedTuple
 
@@ -15,6 +16,14 @@ import numpy as np
 from jaxlin.types import Info, Status
 
 
+@jax.tree_util.register_static
+@dataclasses.dataclass(frozen=True)
+class Axis:
+    """The mesh axis over whose devices the rows are dealt; None: they are all here."""
+
+    name: str | None = None
+
+
 class Table(NamedTuple):
     """The arguments that every fit shares, of checked shapes and dtypes.
 
@@ -22,12 +31,14 @@ class Table(NamedTuple):
     y: `(n,)` integers, or soft labels in the working dtype
     sample_weight: `(n,)` in the working dtype, or None for all ones
     feature_mask: `(d,)` bool, or None for all True
+    axis: of whose shards this is one
     """
 
     x: jax.Array
     y: jax.Array
     sample_weight: jax.Array | None
     feature_mask: jax.Array | None
+    axis: Axis = Axis()
 
 
 def table(
@@ -38,6 +49,7 @@ def table(
     feature_mask: Any = None,
     soft: bool = False,
     num_classes: int | None = None,
+    axis_name: Any = None,
 ) -> Table:
     """Check the shared arguments; `soft` admits float labels, `num_classes` their `(n, k)` form."""
     x = matrix(x)
@@ -48,10 +60,18 @@ def table(
         y=_labels(y, n, dtype, soft=soft, num_classes=num_classes),
         sample_weight=optional(sample_weight, (n,), dtype, "sample_weight"),
         feature_mask=mask_of(feature_mask, d),
+        axis=axis_of(axis_name),
     )
 
 
-def targets(x: Any, t: Any, *, sample_weight: Any = None, feature_mask: Any = None) -> Table:
+def targets(
+    x: Any,
+    t: Any,
+    *,
+    sample_weight: Any = None,
+    feature_mask: Any = None,
+    axis_name: Any = None,
+) -> Table:
     """As `table`, but with a real number per row in place of a class."""
     x = matrix(x)
     n, d = x.shape
@@ -61,7 +81,30 @@ def targets(x: Any, t: Any, *, sample_weight: Any = None, feature_mask: Any = No
         y=shaped(t, (n,), dtype, "t"),
         sample_weight=optional(sample_weight, (n,), dtype, "sample_weight"),
         feature_mask=mask_of(feature_mask, d),
+        axis=axis_of(axis_name),
     )
+
+
+def axes_in(tree: Any) -> set[Axis]:
+    """Over which the rows in a pytree of tables and rows are dealt."""
+    nodes = jax.tree.leaves(tree, is_leaf=lambda a: isinstance(a, Axis))
+    return {a for a in nodes if isinstance(a, Axis) and a.name is not None}
+
+
+def axis_of(name: Any) -> Axis:
+    """The axis of this name, which must be bound: by `jax.shard_map`, or by a vmap."""
+    if name is None:
+        return Axis()
+    if not isinstance(name, str):
+        raise TypeError(f"axis_name: expected a string, got {type(name).__name__}")
+    try:
+        jax.lax.axis_size(name)
+    except NameError:
+        raise ValueError(
+            f"axis_name: no axis {name!r} here; it is for use inside jax.shard_map, "
+            "see jaxlin.distributed"
+        ) from None
+    return Axis(name)
 
 
 def matrix(x: Any, name: str = "x") -> jax.Array:

@@ -24,7 +24,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlin import _frame, _linalg, _passes, _rows
+from jaxlin import _frame, _linalg, _loops, _passes, _rows
 from jaxlin._frame import Problem
 from jaxlin._linalg import dot
 
@@ -119,8 +119,7 @@ def solve(problem: Problem, tol: jax.Array, cap: jax.Array) -> tuple[Bound, jax.
     task = _task(problem)
     run = jax.lax.while_loop(
         lambda state: ~state.done & (state.steps < cap),
-        functools.partial(_advance, task, tol),
-        _start(task),
+        *_loops.steady(functools.partial(_advance, task, tol), _start(task)),
     )
     return run.best, run.steps
 

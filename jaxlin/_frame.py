@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _checks, _linalg, _rows
+from jaxlin import _checks, _linalg, _loops, _rows
 from jaxlin._linalg import dot
 from jaxlin.types import Linear
 
@@ -65,10 +65,11 @@ def _centre_and_scale(rows: _rows.Rows) -> tuple[jax.Array, jax.Array]:
     bare = rows._replace(offset=None)
     sample = _rows.sample(bare, CENTRE_ROWS)
     # From a row with weight, so that no other is felt, and the mean of one value is that value.
-    first = _rows.clean(_rows.take(bare, jnp.argmax(rows.weight)[None])).x[0]
+    first = _rows.one_row(rows)
     apart = jnp.where((sample.weight > 0)[:, None], sample.x - first[None, :], 0)
-    total = jnp.sum(sample.weight)
-    mean = first + dot(sample.weight, apart) / jnp.where(total > 0, total, 1)
+    sums = jnp.sum(sample.weight), dot(sample.weight, apart)
+    (total, apart), _ = _rows.across(sums, (), rows.axis)
+    mean = first + apart / jnp.where(total > 0, total, 1)
 
     def maxima(block):
         return (), jnp.max(jnp.where((block.weight > 0)[:, None], jnp.abs(block.x), 0), axis=0)
@@ -92,9 +93,13 @@ def _(axis_size, in_batched, rows):
     dtype = _checks.working_dtype(rows.x)
     safe = jnp.abs(rows.x.astype(dtype)) <= _checks.safe_range(dtype)
     largest = jnp.max(jnp.where(safe, jnp.abs(rows.x.astype(dtype)), 0), axis=0)
-    sample = slice(None, None, max(1, n // SAMPLE_ROWS))
-    middle = jnp.nanmedian(jnp.where(safe[sample], rows.x[sample].astype(dtype), jnp.nan), axis=0)
-    return (jnp.nan_to_num(middle), _scale(largest)), (False, False)
+    _, largest = _rows.across((), largest, rows.axis)
+    sample = slice(None, None, max(1, n * _rows.devices(rows.axis) // SAMPLE_ROWS))
+    sample = jnp.where(safe[sample], rows.x[sample].astype(dtype), jnp.nan)
+    middle = jnp.nanmedian(_rows.gathered(sample, rows.axis), axis=0)
+    found = jnp.nan_to_num(middle), _scale(largest)
+    # The lanes may be dealt over a mesh axis of their own, of which x knows nothing.
+    return _loops.as_varying(found, rows, rows.axis.name), (False, False)
 
 
 def _scale(largest: jax.Array) -> jax.Array:

@@ -11,6 +11,7 @@ Shapes: `n` rows, `p` coordinates of theta, in the frame of `_frame` with one sc
 """
 
 import enum
+import functools
 from typing import NamedTuple
 
 import jax
@@ -132,17 +133,19 @@ def bound(kind, task, theta, margins, dual, pulled, *, centred=True) -> Bound:
     The plane of a hard margin is moved to the middle of the classes if it is to be `centred`.
     """
     c, t, penalty = task.weight, task.sign, task.penalty
+    over_rows = functools.partial(_rows.sum_rows, axis=task.problem.rows.axis)
     held = penalty > 0
     if task.problem.spread.size > task.problem.centre.size:
         # The heavier class is scaled down, so that sum c a t = 0.
-        above, below = (jnp.sum(jnp.where(side, c * dual, 0)) for side in (t > 0, t < 0))
+        sides = jnp.stack([t > 0, t < 0], axis=1)
+        above, below = over_rows(jnp.where(sides, (c * dual)[:, None], 0))
         lesser = jnp.minimum(above, below)
         parts = jnp.stack([lesser / jnp.where(a > 0, a, 1) for a in (above, below)])
     else:
         parts = jnp.ones(2, dual.dtype)
     dual = dual * jnp.where(t > 0, parts[0], parts[1])
     pull = jnp.sum(parts[:, None] * pulled, axis=0)
-    total = jnp.sum(c * dual)
+    total = over_rows(c * dual)
     weights = jnp.where(held, theta, 0)
     size = jnp.sum(penalty * weights**2)
     reached = jnp.where(held, pull / jnp.where(held, penalty, 1), 0)
@@ -176,10 +179,11 @@ def bound(kind, task, theta, margins, dual, pulled, *, centred=True) -> Bound:
         else:
             square = jnp.where(short > 0, (short - dual / 2) ** 2, dual**2 / 4 + dual * under)
             each, cost = square, over**2
-        missing = jnp.sum(jnp.where(c > 0, c * each, 0))
-        primal = jnp.sum(jnp.where(c > 0, c * cost, 0)) + size / 2
+        terms = jnp.where((c > 0)[:, None], c[:, None] * jnp.stack([each, cost], axis=1), 0)
+        missing, primal, left = over_rows(jnp.concatenate([terms, (c * dual * t)[:, None]], axis=1))
+        primal = primal + size / 2
         # What is left of the sum is rounding.
-        missing += jnp.abs(jnp.sum(jnp.where(task.bias, theta, 0)) * jnp.sum(c * dual * t))
+        missing += jnp.abs(jnp.sum(jnp.where(task.bias, theta, 0)) * left)
     tail = jnp.sum(penalty * (weights - reached) ** 2) / 2
     found = (missing + tail) / jnp.maximum(primal, jnp.finfo(theta.dtype).tiny)
     found = jnp.maximum(found, 4 * jnp.finfo(theta.dtype).eps)

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _linalg
+from jaxlin import _checks, _linalg, _rows
 
 # Beyond so many coordinates the Jacobian is not formed: products with it solve the system.
 DENSE_LIMIT = 1024
@@ -56,7 +56,15 @@ def _(gradient, hessian, primals, tangents):
     def product(v):
         return jax.jvp(of_point, (found,), (v,))[1]
 
-    if found.size > DENSE_LIMIT:
+    shared = bool(_checks.axes_in(data))
+    if shared:
+        # A product may close over nothing of which each device has its own.
+        matrix = _jacobian(gradient, hessian, data, found)
+
+        def product(v):
+            return _linalg.dot(matrix, v)
+
+    if found.size > DENSE_LIMIT and not shared:
         return found, -_solved_by_products(product, moved, proper)
     dense = hessian(*jax.lax.stop_gradient((found, data)))
 
@@ -65,6 +73,21 @@ def _(gradient, hessian, primals, tangents):
         return jnp.where(proper, solution, jnp.where(jnp.any(b != 0), jnp.nan, 0.0))
 
     return found, -jax.lax.custom_linear_solve(product, moved, solve, symmetric=True)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def _jacobian(gradient, hessian, data, point):
+    """`hessian(point, data)`, differentiable as the Jacobian of the gradient, by p passes."""
+    return hessian(point, data)
+
+
+@_jacobian.defjvp
+def _(gradient, hessian, primals, tangents):
+    def whole(data, point):
+        return jax.jacfwd(functools.partial(gradient, data))(point)
+
+    moved = jax.jvp(whole, primals, tangents)[1]
+    return _jacobian(gradient, hessian, *primals), moved
 
 
 def root_of_closure(
@@ -135,6 +158,8 @@ def probe(tree: Any, proper: jax.Array, dtype: Any) -> jax.Array:
     """
     floats = [a for a in jax.tree.leaves(tree) if jnp.issubdtype(jnp.result_type(a), jnp.floating)]
     felt = sum((_zero(a).astype(dtype) for a in floats), jnp.zeros((), dtype))
+    for axis in _checks.axes_in(tree):
+        felt, _ = _rows.across(felt, (), axis)
     return jnp.where(proper, 0, felt)
 
 
@@ -144,8 +169,10 @@ def guarded(params: Any, proper: jax.Array, given: Any, instead: Any = None) -> 
     Where what comes of it was masked before use they are 0.
     """
 
+    felt = probe(given, proper, jax.tree.leaves(params)[0].dtype)
+
     def one(leaf, other):
-        fine = guard(jnp.where(proper, leaf, 0) + probe(given, proper, leaf.dtype), proper)
+        fine = guard(jnp.where(proper, leaf, 0) + felt, proper)
         return fine + jax.lax.stop_gradient(jnp.where(proper, 0, other))
 
     if instead is None:

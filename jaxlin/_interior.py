@@ -22,7 +22,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _frame, _gap, _linalg
+from jaxlin import _frame, _gap, _linalg, _loops
 from jaxlin._frame import Problem
 from jaxlin._gap import Bound, Kind, Task
 from jaxlin._linalg import dot
@@ -89,8 +89,7 @@ def solve(kind: Kind, problem: Problem, tol: jax.Array, cap: jax.Array) -> Outco
     task = _gap.task_of(kind, problem)
     run = jax.lax.while_loop(
         lambda state: ~state.done & (state.steps < cap),
-        functools.partial(_advance, kind, task, tol),
-        _start(kind, task),
+        *_loops.steady(functools.partial(_advance, kind, task, tol), _start(kind, task)),
     )
     best, touching = run.best, jnp.bool_(False)
     if kind is Kind.HARD:

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from jaxlin import _linalg
+from jaxlin import _linalg, _loops
 
 # The curvature that must be left after a Newton step for the step to count as short.
 CURVATURE_HELD = 0.9
@@ -327,7 +327,7 @@ def iterate(method, frame, options, tol, max_steps):
         return method.step(problem, state), steps + 1
 
     first = method.start(problem, frame.enter(frame.start))
-    return jax.lax.while_loop(unfinished, advance, (first, jnp.int32(0)))
+    return jax.lax.while_loop(unfinished, *_loops.steady(advance, (first, jnp.int32(0))))
 
 
 def curvature_holds(frame, point):

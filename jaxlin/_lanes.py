@@ -5,7 +5,6 @@ both: their arrays stay in cache, and a straggler keeps its own chunk waiting on
 """
 
 import functools
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -85,12 +84,3 @@ def mean_of(values: jax.Array, *, axis: int = 0) -> tuple[jax.Array, jax.Array]:
     spare = jnp.maximum(count - 1, 1).astype(values.dtype)
     error = jnp.sqrt(jnp.sum(away**2, axis=axis) / spare / total)
     return jnp.where(count > 0, mean, jnp.nan), jnp.where(count > 1, error, jnp.nan)
-
-
-@functools.cache
-def takes(fit: Callable, name: str) -> bool:
-    """Whether a fit has an argument of this name."""
-    try:
-        return name in inspect.signature(fit).parameters
-    except (TypeError, ValueError):  # a callable that hides its signature
-        return False

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from jaxlin import _loops
+
 HIGHEST = jax.lax.Precision.HIGHEST
 # A squared pivot, or an eigenvalue, below this many units of p * eps may be rounding: dependent
 # columns of 50 to 20,000 rows left pivots of up to 4.3 of them.
@@ -187,10 +189,10 @@ def when(
     """
 
     def body(carry):
-        held, given = jax.lax.optimization_barrier((carry, operands))
-        return jnp.zeros_like(held[0]), f(*given)
+        given = _loops.behind(carry[0], operands)
+        return jnp.zeros_like(carry[0]), f(*given)
 
-    return jax.lax.while_loop(lambda carry: carry[0], body, (needed, otherwise))[1]
+    return jax.lax.while_loop(lambda carry: carry[0], *_loops.steady(body, (needed, otherwise)))[1]
 
 
 def after(first: jax.Array, value: Any) -> Any:

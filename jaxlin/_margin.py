@@ -77,8 +77,10 @@ def _returned(kind, bias, problem, theta, dual=None) -> tuple[Linear, Bound]:
 
 def _by_newton(bias, complete, problem, tol, cap) -> Plane:
     kind, spec = Kind.SQUARED, _spec(bias)
-    n, d = problem.rows.x.shape
-    work, back = _frame.in_row_space(problem) if n < d else (problem, lambda theta: theta)
+    (n, d), shared = problem.rows.x.shape, problem.rows.axis.name is not None
+    work, back = problem, lambda theta: theta
+    if n < d and not shared:
+        work, back = _frame.in_row_space(problem)
     start = jnp.zeros((1, work.spread.size), work.spread.dtype)
     # The gap is of the order of the square of the gradient.
     floor = float(jnp.finfo(start.dtype).eps) ** (2 / 3)
@@ -87,7 +89,7 @@ def _by_newton(bias, complete, problem, tol, cap) -> Plane:
     run = _newton.descend(spec, work, start, origin, floor, cap, 0, doubted=False)
     params, bound = _returned(kind, bias, problem, back(run.point.theta)[0])
     found = Plane(params, bound, run.steps, jnp.bool_(False), ~(bound.gap <= tol))
-    if not complete:
+    if not complete or shared:  # the other method is no sum over rows
         return found
 
     def more(problem, found):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _iterate, _linalg, _passes, _proof
+from jaxlin import _iterate, _linalg, _loops, _passes, _proof
 from jaxlin._frame import Problem
 from jaxlin._passes import Point, Spec
 
@@ -145,7 +145,7 @@ def descend(spec, problem, start, origin, tol, cap, before, *, doubted) -> Run:
         unknown = jnp.isinf(run.point.residual).astype(jnp.int32)
         return ~run.done & (run.trials <= cap + unknown)
 
-    run = jax.lax.while_loop(unfinished, advance, run)
+    run = jax.lax.while_loop(unfinished, *_loops.steady(advance, run))
     return run._replace(trials=jnp.minimum(run.trials, cap + 1))
 
 

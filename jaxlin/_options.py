@@ -59,6 +59,17 @@ def with_classes(fit: Callable, options: dict[str, Any], y: Any, sample_weight: 
 
 
 @functools.cache
+def takes(fit: Callable, name: str, *, among_others: bool = False) -> bool:
+    """Whether a fit has an argument of this name, or, `among_others`, one of any name."""
+    try:
+        parameters = inspect.signature(fit).parameters
+    except (TypeError, ValueError):  # a callable that hides its signature
+        return False
+    open_to = {p.kind for p in parameters.values()}
+    return name in parameters or (among_others and inspect.Parameter.VAR_KEYWORD in open_to)
+
+
+@functools.cache
 def _leaves_classes_open(fit: Callable) -> bool:
     try:
         parameter = inspect.signature(fit).parameters.get("num_classes")

@@ -23,6 +23,7 @@ from jaxlin import (
     _implicit,
     _iterate,
     _linalg,
+    _loops,
     _newton,
     _passes,
     _rows,
@@ -134,7 +135,7 @@ def run(program: Any, spec: Spec, k: int, data: _checks.Table, l2: jax.Array, *r
     proofs for singular Hessians and for optima at infinity. Without them that takes half as long;
     so an eager call tries it first. Traced, the program must be complete.
     """
-    wide = _is_wide(spec, data.x.shape, k - 1)
+    wide = _is_wide(spec, data, k - 1)
     if not wide:
         spec = spec._replace(penalised=spec.penalised or None)  # the same program
     if not _checks.concrete((data, l2, rest)):
@@ -182,7 +183,7 @@ def fit(
     l2 = jnp.where(valid, l2, 0)
     arguments = (init, tol, max_steps, basis)
     m = 1 if basis is None else basis.shape[1]
-    if not _is_wide(spec, rows.x.shape, m) or spec.penalised is False:
+    if not _is_wide(spec, rows, m) or spec.penalised is False:
         return _fit_features(spec, rows, usable, l2, *arguments)
     if spec.penalised:
         return _fit_rows(spec, rows, usable, l2, *arguments)
@@ -261,10 +262,10 @@ def _info(outcome: _newton.Outcome, tol: jax.Array, cap: jax.Array) -> Info:
     return Info(status.astype(jnp.int32), outcome.steps, objective, residual)
 
 
-def _is_wide(spec: Spec, shape: tuple[int, ...], m: int) -> bool:
+def _is_wide(spec: Spec, rows: _rows.Rows | _checks.Table, m: int) -> bool:
     """Whether the rows are few beside the features: the default then works in their space."""
-    n, d = shape
-    if spec.solver is not None or _is_newton(spec, shape, m):
+    n, d = rows.x.shape
+    if spec.solver is not None or _is_newton(spec, (n, d), m) or rows.axis.name is not None:
         return False
     return n < d and m * (n + spec.bias) <= DENSE_LIMIT
 
@@ -282,6 +283,11 @@ def _is_newton(spec: Spec, shape: tuple[int, ...], m: int) -> bool:
 def _finish(spec, problem, start, tol, cap, last) -> _newton.Outcome:
     """Run the solver, then prove its point; with a Hessian, if it takes one and one fits."""
     solver = solvers.lbfgs if spec.solver is None else spec.solver
+    if _loops.varies(problem, problem.rows.axis.name):
+        raise TypeError(
+            f"solver: the line search of {solver.__name__} does not take lanes that are dealt over "
+            "a mesh axis; solvers.newton does"
+        )
     flat, steps = _iterate.warm_up(
         solver,
         _passes.objective(spec),
@@ -315,7 +321,7 @@ def _finish(spec, problem, start, tol, cap, last) -> _newton.Outcome:
         outcome, i = carry
         return _open(outcome, tol) & (outcome.trials < last) & (i < 2)
 
-    return jax.lax.while_loop(more, attempt, (outcome, jnp.int32(0)))[0]
+    return jax.lax.while_loop(more, *_loops.steady(attempt, (outcome, jnp.int32(0))))[0]
 
 
 def _open(outcome: _newton.Outcome, tol: jax.Array) -> jax.Array:
@@ -330,10 +336,10 @@ def _preconditioner(spec: Spec, problem: Problem, theta: jax.Array) -> jax.Array
     From a sample of the rows: that costs a step or two, and saves the time of many.
     """
     p = theta.shape[1]
-    if p > min(DENSE_LIMIT, problem.rows.weight.size):
+    if p > min(DENSE_LIMIT, problem.rows.weight.size * _rows.devices(problem.rows.axis)):
         return None
     bare = problem.rows._replace(offset=None)
     sample = _rows.sample(bare, SAMPLES_PER_COORDINATE * p)
-    total = jnp.sum(sample.weight)
+    total = _rows.sum_rows(sample.weight, sample.axis)
     sample = sample._replace(weight=sample.weight / jnp.where(total > 0, total, 1))
     return _passes.curvature_at_zero(spec, problem._replace(rows=sample))

@@ -1,5 +1,9 @@
 """The one fold over rows: every gradient, Hessian and moment of the package goes through it.
 
+Rows may be dealt over the devices of a mesh axis. The only collectives of the package are here: a
+pass sums its blocks where they are, and then all devices' sums in one all-reduce. What comes of it
+is the same on every device, and so is all that follows.
+
 Rows travel as `Rows`, whose weights sum to one. What may not be felt is removed here, once: rows
 that hold NaN, Inf or values beyond the dtype's safe range become zeros inside each block (never
 in a copy of x), and rows without weight contribute nothing. Blocks keep the temporaries of a pass
@@ -14,13 +18,17 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 
-from jaxlin._checks import Table, safe_range, working_dtype
+from jaxlin import _loops
+from jaxlin._checks import Axis, Table, safe_range, working_dtype
 
 # A block of x of about this many entries leaves room in a core's cache for what is made of it.
 BLOCK_ENTRIES = 50_000
 MIN_BLOCK_ROWS = 256
 SHRINK = 2.0**-8
+# Integers are summed over devices by their digits, exactly for up to so many devices.
+RADIX = 4096
 WIDENS_BFLOAT16 = jax.__version_info__ < (0, 11)
 
 
@@ -33,6 +41,7 @@ class Rows(NamedTuple):
     offset: `(n,)`, `(n, k)` or None; 0 where not finite
     ok: `(n,)`, whether the row is finite, within the safe range, and its label a class
     feature_mask: `(d,)` or None
+    axis: over whose devices the rows are dealt: n is the number of those that are here
     """
 
     x: jax.Array
@@ -41,6 +50,7 @@ class Rows(NamedTuple):
     offset: jax.Array | None
     ok: jax.Array
     feature_mask: jax.Array | None
+    axis: Axis = Axis()
 
 
 def prepare(
@@ -75,9 +85,10 @@ def prepare(
         offset = where_rows(finite, offset)
         ok &= finite
     # Divided by the largest first, so that the sum cannot overflow.
-    largest = jnp.max(given)
-    total = jnp.sum(given / jnp.where(largest > 0, largest, 1))
-    valid = jnp.all(fine) & (largest > 0) & (total > 0) & jnp.isfinite(total)
+    faults = jnp.max(jnp.where(fine, 0, 1).astype(dtype))
+    _, (largest, faults) = across((), (jnp.max(given), faults), data.axis)
+    total = sum_rows(given / jnp.where(largest > 0, largest, 1), data.axis)
+    valid = (faults == 0) & (largest > 0) & (total > 0) & jnp.isfinite(total)
     weight = jnp.where(valid, given / jnp.where(largest > 0, largest, 1) / total, 0)
     y = data.y if jnp.issubdtype(data.y.dtype, jnp.floating) else _codes(data.y, num_classes)
     rows = Rows(
@@ -88,6 +99,7 @@ def prepare(
         offset=offset,
         ok=ok & label_fits,
         feature_mask=data.feature_mask,
+        axis=data.axis,
     )
     return rows, total * largest / SHRINK, valid
 
@@ -106,15 +118,16 @@ def fold(
     Returns:
       `(sums, maxima)` over all rows.
     """
+    return across(*_fold_here(f, rows, entries), rows.axis)
+
+
+def _fold_here(f, rows, entries):
     n, d = rows.x.shape
     size = block_rows(d, entries)
     if n < 2 * size:
         return f(clean(rows))
     sums, maxima = jax.eval_shape(lambda r: f(clean(r)), take(rows, 0, size))
-    init = (
-        jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), sums),
-        jax.tree.map(lambda a: jnp.full(a.shape, -jnp.inf, a.dtype), maxima),
-    )
+    init = _loops.filled(sums, 0), _loops.filled(maxima, -jnp.inf)
 
     def step(carry, i):
         # The last block overlaps the one before; the rows seen already lose their weight.
@@ -129,6 +142,76 @@ def fold(
         ), None
 
     return jax.lax.scan(step, init, jnp.arange(-(-n // size)))[0]
+
+
+def across(sums: Any, maxima: Any, axis: Axis) -> tuple[Any, Any]:
+    """Sums and maxima over all devices, in one all-reduce: maxima travel as a table of each's.
+
+    Floats are of one dtype; integers are not negative.
+    """
+    if axis.name is None:
+        return sums, maxima
+    leaves, tree = jax.tree.flatten(sums)
+    whole = [jnp.issubdtype(a.dtype, jnp.integer) for a in leaves]
+    dtype = next((a.dtype for a in jax.tree.leaves((sums, maxima)) if a.dtype.kind == "f"), float)
+
+    def digits(a):
+        # Of integers, so that their sums are exact.
+        return jnp.stack([a % RADIX, a // RADIX]).astype(dtype)
+
+    added, back = ravel_pytree([digits(a) if w else a for a, w in zip(leaves, whole, strict=True)])
+    largest, back_maxima = ravel_pytree(maxima)
+    table = where_rows(_is_here(axis), largest[None, :])
+    reduced = jax.lax.psum(jnp.concatenate([a.reshape(-1).astype(dtype) for a in (added, table)]), axis.name)
+    sums = [
+        (a[0].astype(b.dtype) + RADIX * a[1].astype(b.dtype)) if w else a
+        for a, b, w in zip(back(reduced[: added.size].astype(added.dtype)), leaves, whole, strict=True)
+    ]
+    table = reduced[added.size :].astype(largest.dtype).reshape(table.shape)
+    return jax.tree.unflatten(tree, sums), back_maxima(jnp.max(table, axis=0))
+
+
+def devices(axis: Axis) -> int:
+    """How many shards of rows there are."""
+    return 1 if axis.name is None else jax.lax.axis_size(axis.name)
+
+
+def gathered(a: jax.Array, axis: Axis) -> jax.Array:
+    """The few rows of `a` of every device, one under the other."""
+    if axis.name is None:
+        return a
+    table = where_rows(_is_here(axis), a[None])
+    return jax.lax.psum(table, axis.name).reshape(-1, *a.shape[1:])
+
+
+def _is_here(axis: Axis) -> jax.Array:
+    return jnp.arange(devices(axis), dtype=jnp.int32) == jax.lax.axis_index(axis.name)
+
+
+def sum_rows(a: jax.Array, axis: Axis) -> jax.Array:
+    """The sum over the leading axis, and over all devices."""
+    return across(jnp.sum(a, axis=0), (), axis)[0]
+
+
+def any_rows(a: jax.Array, axis: Axis) -> jax.Array:
+    """Whether any row has it, of `(n, ...)` bool."""
+    here = jnp.any(a, axis=0)
+    if axis.name is None:
+        return here
+    return across((), here.astype(jnp.float32), axis)[1] > 0
+
+
+def one_row(rows: Rows) -> jax.Array:
+    """A clean row with weight, `(d,)`, the same for all devices; any row where there is none."""
+    bare = rows._replace(offset=None)
+    own = clean(take(bare, jnp.argmax(rows.weight)[None])).x[0]
+    if rows.axis.name is None:
+        return own
+    # The first device that has one speaks.
+    place = devices(rows.axis) - jax.lax.axis_index(rows.axis.name)
+    rank = jnp.where(jnp.any(rows.weight > 0), place, 0)
+    first = across((), rank.astype(own.dtype), rows.axis)[1] == rank.astype(own.dtype)
+    return across(jnp.where(first & (rank > 0), own, 0), (), rows.axis)[0]
 
 
 def block_rows(d: int, entries: int = BLOCK_ENTRIES) -> int:
@@ -170,9 +253,9 @@ def fold_by_class(f: Callable[[Rows, jax.Array], Any], rows: Rows, k: int, size:
         c, added = of_block(i)
         return jax.tree.map(lambda a, b: a.at[c].add(b), sums, added), None
 
-    shapes = jax.eval_shape(lambda: of_block(jnp.int32(0))[1])
-    init = jax.tree.map(lambda a: jnp.zeros((k, *a.shape), a.dtype), shapes)
-    return jax.lax.scan(step, init, jnp.arange(n // size + k, dtype=jnp.int32))[0]
+    init = _loops.filled(jax.eval_shape(lambda: of_block(jnp.int32(0))[1]), 0, k)
+    sums = jax.lax.scan(step, init, jnp.arange(n // size + k, dtype=jnp.int32))[0]
+    return across(sums, (), rows.axis)[0]
 
 
 def _sorted_by_class(y: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
@@ -215,7 +298,7 @@ def _map_blocks(
         return jax.lax.dynamic_update_slice_in_dim(whole, f(take(start)), start, 0), None
 
     out = jax.eval_shape(lambda: f(take(0)))
-    whole = jnp.zeros((n, *out.shape[1:]), out.dtype)
+    whole = _loops.filled(out.update(shape=out.shape[1:]), 0, n)
     # A scan, which has a derivative in reverse.
     return jax.lax.scan(step, whole, jnp.arange(-(-n // size)))[0]
 
@@ -227,11 +310,11 @@ def take(rows: Rows, at: Any, size: int | None = None) -> Rows:
 
 
 def sample(rows: Rows, most: int) -> Rows:
-    """At most so many of the rows, clean: all, or those at multiples of the golden ratio.
+    """At most so many of all rows, those that are here, clean: all, or at the golden ratio's.
 
     These are spread evenly, and in step with no period that rows or labels may have.
     """
-    n = rows.x.shape[0]
+    n, most = rows.x.shape[0], -(-most // devices(rows.axis))
     golden = (math.sqrt(5) - 1) / 2
     at = np.arange(n) if n <= most else np.floor(n * (np.arange(most) * golden % 1))
     return clean(take(rows, jnp.asarray(at, jnp.int32)))

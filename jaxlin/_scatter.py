@@ -42,7 +42,7 @@ def of_rows(rows: _rows.Rows, k: int, *, per_class: bool) -> Scatter:
     n, d = rows.x.shape
     entries = block_entries(n, d)
     size = _rows.block_rows(d, entries)
-    if n < 2 * size:
+    if n < 2 * size and rows.axis.name is None:
         return _at_once(rows, k, per_class)
     near = _near(rows, k)
     if per_class:
@@ -129,10 +129,14 @@ def _near(rows: _rows.Rows, k: int) -> jax.Array:
     """
     sample = _rows.sample(rows, SAMPLE_ROWS)
     member = _members(sample, k)
-    size = jnp.sum(member, axis=0)
-    own = dot(member.T, sample.x) / jnp.where(size > 0, size, 1)[:, None]
     # The sample may hold nothing of a small class.
-    one = _rows.clean(_rows.take(rows, jnp.argmax(_members(rows, k), axis=0))).x
+    whole = _members(rows, k)
+    here = jnp.any(whole > 0, axis=0).astype(whole.dtype)
+    one = _rows.clean(_rows.take(rows, jnp.argmax(whole, axis=0))).x * here[:, None]
+    sums = jnp.sum(member, axis=0), dot(member.T, sample.x), here, one
+    (size, own, here, one), _ = _rows.across(sums, (), rows.axis)
+    own = own / jnp.where(size > 0, size, 1)[:, None]
+    one = one / jnp.where(here > 0, here, 1)[:, None]
     return jax.lax.stop_gradient(jnp.where((size > 0)[:, None], own, one))
 
 

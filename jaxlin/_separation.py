@@ -14,7 +14,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _linalg
+from jaxlin import _linalg, _loops
 from jaxlin._linalg import dot
 
 # A combination is 0 that is no longer than so many units of P * eps.
@@ -153,16 +153,18 @@ def decide(demands: Demands, start: jax.Array) -> Verdict:
     slots = 2 * size + 2
     faces = jax.lax.while_loop(
         lambda faces: ~faces.done,
-        face,
-        _Faces(
-            span=jnp.zeros((size, size), dtype),
-            used=jnp.zeros(slots, bool),
-            which=jnp.zeros(slots, jnp.int32),
-            multiplier=jnp.zeros(slots, dtype),
-            live=live,
-            direction=jnp.where(done, start, 0),
-            done=done | ~jnp.any(live),
-            proved=jnp.bool_(True),
+        *_loops.steady(
+            face,
+            _Faces(
+                span=jnp.zeros((size, size), dtype),
+                used=jnp.zeros(slots, bool),
+                which=jnp.zeros(slots, jnp.int32),
+                multiplier=jnp.zeros(slots, dtype),
+                live=live,
+                direction=jnp.where(done, start, 0),
+                done=done | ~jnp.any(live),
+                proved=jnp.bool_(True),
+            ),
         ),
     )
     at = jnp.where(faces.used, faces.which, n * q)
@@ -241,7 +243,8 @@ def _nearest(met, vector, faces, start) -> _Corral:
     )
     first = jnp.argmin(met(start, faces.live)).astype(jnp.int32)
     return jax.lax.while_loop(
-        lambda corral: ~(corral.met | corral.zero | corral.lost), step, entered(empty, first)
+        lambda corral: ~(corral.met | corral.zero | corral.lost),
+        *_loops.steady(step, entered(empty, first)),
     )
 
 
@@ -308,7 +311,7 @@ def _hold(faces: _Faces, corral: _Corral, vector, outside) -> _Faces:
 
 
 def _leading(vectors: jax.Array, rank: jax.Array) -> jax.Array:
-    """An orthonormal basis of the span of `(s, P)` of that rank, `(P, P)`, 0 in columns too many."""
+    """Orthonormal columns that span `vectors (s, P)` of that rank, `(P, P)`, the others 0."""
     size = vectors.shape[1]
     values, basis = _linalg.eigh(dot(vectors.T, vectors))
     kept = jnp.arange(size) >= size - rank

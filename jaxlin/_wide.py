@@ -13,7 +13,7 @@ import functools
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _frame, _implicit, _iterate, _linalg, _newton, _passes, _rows
+from jaxlin import _frame, _implicit, _iterate, _linalg, _loops, _newton, _passes, _rows
 from jaxlin._frame import Problem
 from jaxlin._linalg import dot
 from jaxlin._newton import Outcome
@@ -95,8 +95,7 @@ def solve(
     point = _passes.light(spec, problem, recover(run.point.theta))
     point, *_ = jax.lax.while_loop(
         lambda carry: (carry[0].residual > tol) & carry[1] & (carry[2] > 0),
-        refined,
-        (point, jnp.bool_(True), REFINEMENTS),
+        *_loops.steady(refined, (point, jnp.bool_(True), REFINEMENTS)),
     )
     never, whole = jnp.bool_(False), _linalg.after(point.residual, run.whole)
     return Outcome(

@@ -18,20 +18,27 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _bayes, _checks, _implicit, _linalg, _rows, _scatter
+from jaxlin import _bayes, _checks, _implicit, _linalg, _options, _rows, _scatter
 from jaxlin._linalg import dot
 from jaxlin.types import Hyperplane, Info
 
 Threshold = Callable[..., jax.Array]
 
 
-def midpoint(projection: jax.Array, y: jax.Array, *, sample_weight: jax.Array) -> jax.Array:
+def midpoint(
+    projection: jax.Array,
+    y: jax.Array,
+    *,
+    sample_weight: jax.Array,
+    axis_name: str | None = None,
+) -> jax.Array:
     """Half way between the projected means.
 
     Args:
       projection: `(n,)`, w . x.
       y: `(n,)` in {0, 1}.
       sample_weight: `(n,)`.
+      axis_name: static; the mesh axis over which the rows are dealt, as in `fit`.
 
     Returns:
       `()`.
@@ -43,17 +50,24 @@ def midpoint(projection: jax.Array, y: jax.Array, *, sample_weight: jax.Array) -
       >>> fisher.midpoint(p, y, sample_weight=jnp.ones(3)).item()
       3.5
     """
-    _, mean, _ = _projected(projection, y, sample_weight)
+    _, mean, _ = _projected(projection, y, sample_weight, _checks.axis_of(axis_name))
     return (mean[0] + mean[1]) / 2
 
 
-def equal_variance(projection: jax.Array, y: jax.Array, *, sample_weight: jax.Array) -> jax.Array:
+def equal_variance(
+    projection: jax.Array,
+    y: jax.Array,
+    *,
+    sample_weight: jax.Array,
+    axis_name: str | None = None,
+) -> jax.Array:
     """Where two Gaussians of the same variance, weighed by the classes' sizes, are equal.
 
     Args:
       projection: `(n,)`, w . x.
       y: `(n,)` in {0, 1}.
       sample_weight: `(n,)`.
+      axis_name: static; the mesh axis over which the rows are dealt, as in `fit`.
 
     Returns:
       `()`: (m_0 + m_1)/2 - v log(n_1 / n_0) / (m_1 - m_0); with it Fisher's plane is that of
@@ -66,7 +80,7 @@ def equal_variance(projection: jax.Array, y: jax.Array, *, sample_weight: jax.Ar
       >>> fisher.equal_variance(p, y, sample_weight=jnp.ones(4)).item()
       3.5
     """
-    size, mean, scatter = _projected(projection, y, sample_weight)
+    size, mean, scatter = _projected(projection, y, sample_weight, _checks.axis_of(axis_name))
     variance = jnp.sum(scatter) / jnp.sum(size)
     apart = mean[1] - mean[0]
     return (mean[0] + mean[1]) / 2 - variance * jnp.log(size[1] / size[0]) / apart
@@ -112,6 +126,7 @@ def fit(
     threshold: Threshold = midpoint,
     sample_weight: Any = None,
     feature_mask: Any = None,
+    axis_name: str | None = None,
 ) -> tuple[Hyperplane, Info]:
     """Fisher's direction, and a cut along it.
 
@@ -122,6 +137,8 @@ def fit(
         `(projection (n,), y, *, sample_weight)` that returns where to cut.
       sample_weight: `(n,)`, nonnegative; a row of weight 2 is the row twice.
       feature_mask: `(d,)` bool; a masked column has weight 0.
+      axis_name: static; the mesh axis over which the rows are dealt, inside `jax.shard_map`: see
+        `distributed`.
 
     Returns:
       `(params, info)`, a Hyperplane and an Info of status CONVERGED, RANK_DEFICIENT,
@@ -141,9 +158,14 @@ def fit(
       >>> params.weights.round(3).tolist(), params.bias.round(3).item()
       ([4.0], -8.0)
     """
-    data = _checks.table(x, y, sample_weight=sample_weight, feature_mask=feature_mask)
+    data = _checks.table(
+        x, y, sample_weight=sample_weight, feature_mask=feature_mask, axis_name=axis_name
+    )
     if not callable(threshold):
         raise TypeError(f"threshold: expected a function like fisher.midpoint, got {threshold!r}")
+    if axis_name is not None and not _options.takes(threshold, "axis_name"):
+        name = getattr(threshold, "__name__", repr(threshold))
+        raise TypeError(f"threshold: {name} has no argument axis_name: it needs all rows at once")
     params, info = _fit(threshold, data)
     _checks.raise_if_invalid(info, data)
     return params, info
@@ -259,15 +281,15 @@ def rayleigh_quotient(
     return _rayleigh_quotient(k, divisor, data, axes)
 
 
-def _projected(projection, y, sample_weight):
+def _projected(projection, y, sample_weight, axis):
     """Size, mean and scatter of the projections of each class, `(2,)` each."""
     member = jnp.stack([y < 1, y > 0])
     weight = jnp.where(member, sample_weight[None, :], 0)
-    size = jnp.sum(weight, axis=1)
-    safe = jnp.where(size > 0, size, 1)
-    mean = jnp.sum(weight * projection[None, :], axis=1) / safe
+    sums = jnp.sum(weight, axis=1), jnp.sum(weight * projection[None, :], axis=1)
+    (size, total), _ = _rows.across(sums, (), axis)
+    mean = total / jnp.where(size > 0, size, 1)
     apart = jnp.where(member, projection[None, :] - mean[:, None], 0)
-    return size, mean, jnp.sum(weight * apart**2, axis=1)
+    return size, mean, _rows.across(jnp.sum(weight * apart**2, axis=1), (), axis)[0]
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -279,7 +301,9 @@ def _fit(threshold, data):
     weights = _linalg.refined(inverse.matrix, s.scatter, apart[None, :])[0]
     origin = s.centre + _scatter.mean(s)
     projection = _rows.map_rows(lambda block: dot(block.x - origin[None, :], weights), rows)
-    cut = threshold(projection, rows.y, sample_weight=rows.weight * jnp.where(valid, total, 0))
+    weight = rows.weight * jnp.where(valid, total, 0)
+    shared = {} if rows.axis.name is None else {"axis_name": rows.axis.name}
+    cut = threshold(projection, rows.y, sample_weight=weight, **shared)
     params = Hyperplane(weights=weights, bias=-cut - dot(weights, origin))
     alone = jnp.any(s.rows == 0)
     info = _bayes.verdict(s, valid, alone, inverse.deficient, -dot(weights, apart))
@@ -290,7 +314,7 @@ def _fit(threshold, data):
 def _criterion(data, direction):
     rows, total, valid = _rows.prepare(data, num_classes=2)
     projection = _rows.map_rows(lambda block: dot(block.x, direction), rows)
-    _, mean, scatter = _projected(projection, rows.y, rows.weight * total)
+    _, mean, scatter = _projected(projection, rows.y, rows.weight * total, rows.axis)
     return jnp.where(valid, (mean[1] - mean[0]) ** 2 / jnp.sum(scatter), jnp.nan)
 
 

@@ -32,6 +32,7 @@ def fit(
     divisor: str = "n",
     sample_weight: Any = None,
     feature_mask: Any = None,
+    axis_name: str | None = None,
 ) -> tuple[Gaussian, Info]:
     """Fit Gaussian classes, each with its own covariance.
 
@@ -44,6 +45,8 @@ def fit(
       divisor: of each class's scatter, static: "n" (maximum likelihood) or "n_k-1".
       sample_weight: `(n,)`, nonnegative; a row of weight 2 is the row twice.
       feature_mask: `(d,)` bool; a masked column has mean 0 and covariance 0.
+      axis_name: static; the mesh axis over which the rows are dealt, inside `jax.shard_map`: see
+        `distributed`.
 
     Returns:
       `(params, info)`, a Gaussian and an Info of status CONVERGED, RANK_DEFICIENT, CLASS_TOO_SMALL
@@ -64,7 +67,9 @@ def fit(
       >>> params.means.tolist(), params.covariances.tolist()
       ([[0.0], [3.0]], [[[1.0]], [[4.0]]])
     """
-    data = _checks.table(x, y, sample_weight=sample_weight, feature_mask=feature_mask)
+    data = _checks.table(
+        x, y, sample_weight=sample_weight, feature_mask=feature_mask, axis_name=axis_name
+    )
     k = _checks.number_of_classes(num_classes, y, sample_weight)
     divisor = _bayes.check_divisor(divisor, _bayes.CLASS_DIVISORS)
     given = _bayes.options(_checks.working_dtype(data.x), k, priors=priors)
@@ -82,6 +87,7 @@ def fit_tied(
     divisor: str = "n",
     sample_weight: Any = None,
     feature_mask: Any = None,
+    axis_name: str | None = None,
 ) -> tuple[TiedGaussian, Info]:
     """Fit Gaussian classes that share one covariance.
 
@@ -93,6 +99,8 @@ def fit_tied(
       divisor: of the scatter within, static: "n" or "n-k".
       sample_weight: `(n,)`, nonnegative; a row of weight 2 is the row twice.
       feature_mask: `(d,)` bool; a masked column has mean 0 and covariance 0.
+      axis_name: static; the mesh axis over which the rows are dealt, inside `jax.shard_map`: see
+        `distributed`.
 
     Returns:
       `(params, info)`, a TiedGaussian and an Info of status CONVERGED, RANK_DEFICIENT,
@@ -112,7 +120,9 @@ def fit_tied(
       >>> params.covariance.tolist(), params.priors.tolist()
       ([[1.0]], [0.5, 0.5])
     """
-    data = _checks.table(x, y, sample_weight=sample_weight, feature_mask=feature_mask)
+    data = _checks.table(
+        x, y, sample_weight=sample_weight, feature_mask=feature_mask, axis_name=axis_name
+    )
     k = _checks.number_of_classes(num_classes, y, sample_weight)
     divisor = _bayes.check_divisor(divisor, _bayes.TIED_DIVISORS)
     given = _bayes.options(_checks.working_dtype(data.x), k, priors=priors)

@@ -34,6 +34,7 @@ def fit(
     divisor: str = "n",
     sample_weight: Any = None,
     feature_mask: Any = None,
+    axis_name: str | None = None,
 ) -> tuple[Linear, Info]:
     """Fit by linear discriminant analysis.
 
@@ -48,6 +49,8 @@ def fit(
       divisor: of the scatter, static: "n" (maximum likelihood) or "n-k".
       sample_weight: `(n,)`, nonnegative; a row of weight 2 is the row twice.
       feature_mask: `(d,)` bool; a masked column has weight 0 and is not counted in d.
+      axis_name: static; the mesh axis over which the rows are dealt, inside `jax.shard_map`: see
+        `distributed`.
 
     Returns:
       `(params, info)`, a Linear and an Info of status CONVERGED, RANK_DEFICIENT, CLASS_TOO_SMALL
@@ -68,10 +71,12 @@ def fit(
       >>> params.weights.round(3).tolist(), (params.bias[1] - params.bias[0]).round(3).item()
       ([[0.0], [4.0]], -8.0)
     """
-    data = _checks.table(x, y, sample_weight=sample_weight, feature_mask=feature_mask)
+    data = _checks.table(
+        x, y, sample_weight=sample_weight, feature_mask=feature_mask, axis_name=axis_name
+    )
     k = _checks.number_of_classes(num_classes, y, sample_weight)
     divisor = _bayes.check_divisor(divisor, _bayes.TIED_DIVISORS)
-    amount = _bayes.shrinkage_of(shrinkage, x, y, sample_weight, feature_mask)
+    amount = _bayes.shrinkage_of(shrinkage, x, y, sample_weight, feature_mask, axis_name)
     given = _bayes.options(_checks.working_dtype(data.x), k, priors=priors, shrinkage=amount)
     params, info = _fit(k, divisor, data, given)
     _checks.raise_if_invalid(
@@ -112,7 +117,14 @@ def fit_from_moments(
     return _from_moments(divisor, s, given)
 
 
-def ledoit_wolf(x: Any, y: Any, *, sample_weight: Any = None, feature_mask: Any = None) -> Any:
+def ledoit_wolf(
+    x: Any,
+    y: Any,
+    *,
+    sample_weight: Any = None,
+    feature_mask: Any = None,
+    axis_name: str | None = None,
+) -> Any:
     """The shrinkage of least expected squared error of the covariance within classes.
 
     (mean |z z' - S|^2 / n) / |S - (tr S / d) I|^2, at most 1, where z are deviations from class
@@ -124,6 +136,8 @@ def ledoit_wolf(x: Any, y: Any, *, sample_weight: Any = None, feature_mask: Any 
       y: `(n,)` class indices, below n.
       sample_weight: `(n,)`, nonnegative; counts of rows.
       feature_mask: `(d,)` bool.
+      axis_name: static; the mesh axis over which the rows are dealt, inside `jax.shard_map`: see
+        `distributed`.
 
     Returns:
       `()`, in [0, 1]; to hand to `fit` as `shrinkage=lda.ledoit_wolf`, so that every fold of a
@@ -136,7 +150,9 @@ def ledoit_wolf(x: Any, y: Any, *, sample_weight: Any = None, feature_mask: Any 
       >>> lda.ledoit_wolf(x, jnp.array([0, 0, 0, 1, 1])).round(3).item()
       0.463
     """
-    data = _checks.table(x, y, sample_weight=sample_weight, feature_mask=feature_mask)
+    data = _checks.table(
+        x, y, sample_weight=sample_weight, feature_mask=feature_mask, axis_name=axis_name
+    )
     return _ledoit_wolf(data)
 
 
@@ -251,11 +267,15 @@ _closed_form.OFFERS[fit] = _closed_form.Offer(
 @jax.jit
 def _ledoit_wolf(data):
     n, d = data.x.shape
+    n = n * _rows.devices(data.axis)
     rows, total, valid = _rows.prepare(data, num_classes=n)
     # Class means by segments: there may be as many classes as rows.
-    present = rows.weight > 0
-    size = jax.ops.segment_sum(rows.weight, rows.y, num_segments=n)
-    centre = dot(rows.weight, jnp.where(rows.ok[:, None], data.x.astype(rows.weight.dtype), 0))
+
+    def first(block):
+        size = jax.ops.segment_sum(block.weight, block.y, num_segments=n)
+        return (size, dot(block.weight, block.x)), ()
+
+    (size, centre), _ = _rows.fold(first, rows)
 
     def deviation(block):
         return jnp.where((block.weight > 0)[:, None], block.x - centre[None, :], 0)
@@ -280,4 +300,4 @@ def _ledoit_wolf(data):
     noise = (fourth - jnp.sum(scatter**2)) / jnp.where(total > 0, total, 1)
     noise = jnp.minimum(jnp.maximum(noise, 0), apart)
     amount = jnp.where(apart > 0, noise / jnp.where(apart > 0, apart, 1), 0)
-    return jnp.where(valid & jnp.any(present), amount, jnp.nan)
+    return jnp.where(valid & (total > 0), amount, jnp.nan)

@@ -59,6 +59,7 @@ def fit(
     sample_weight: Any = None,
     feature_mask: Any = None,
     bias: bool = True,
+    axis_name: str | None = None,
 ) -> tuple[Linear, Info]:
     """Fit the classes' indicators by least squares.
 
@@ -70,6 +71,8 @@ def fit(
       sample_weight: `(n,)`, nonnegative; a row of weight 2 is the row twice.
       feature_mask: `(d,)` bool; a masked column has weight 0.
       bias: static; False fixes it at 0.
+      axis_name: static; the mesh axis over which the rows are dealt, inside `jax.shard_map`: see
+        `distributed`.
 
     Returns:
       `(params, info)`, a Linear and an Info of status CONVERGED, RANK_DEFICIENT, CLASS_TOO_SMALL
@@ -89,7 +92,9 @@ def fit(
       >>> params.weights.round(3).tolist(), params.bias.round(3).tolist()
       ([[-0.4], [0.4]], [1.1, -0.1])
     """
-    data = _checks.table(x, y, sample_weight=sample_weight, feature_mask=feature_mask)
+    data = _checks.table(
+        x, y, sample_weight=sample_weight, feature_mask=feature_mask, axis_name=axis_name
+    )
     k = _checks.number_of_classes(num_classes, y, sample_weight)
     bias = _checks.static(bias, bool, "bias")
     l2 = _checks.penalty(l2, data.x.shape[1], _checks.working_dtype(data.x))
@@ -131,6 +136,7 @@ def regress(
     sample_weight: Any = None,
     feature_mask: Any = None,
     bias: bool = True,
+    axis_name: str | None = None,
 ) -> tuple[Hyperplane, Info]:
     """Fit numbers by least squares: the mean of (w . x + b - t)^2 / 2 plus l2/2 |w|^2.
 
@@ -141,6 +147,8 @@ def regress(
       sample_weight: `(n,)`, nonnegative.
       feature_mask: `(d,)` bool; a masked column has weight 0.
       bias: static; False fixes it at 0.
+      axis_name: static; the mesh axis over which the rows are dealt, inside `jax.shard_map`: see
+        `distributed`.
 
     Returns:
       `(params, info)`, a Hyperplane whose scores are the fitted numbers, and an Info of status
@@ -158,7 +166,9 @@ def regress(
       >>> params.weights.round(3).tolist(), params.bias.round(3).item()
       ([2.0], 1.0)
     """
-    data = _checks.targets(x, t, sample_weight=sample_weight, feature_mask=feature_mask)
+    data = _checks.targets(
+        x, t, sample_weight=sample_weight, feature_mask=feature_mask, axis_name=axis_name
+    )
     bias = _checks.static(bias, bool, "bias")
     l2 = _checks.penalty(l2, data.x.shape[1], _checks.working_dtype(data.x))
     params, info = _regress(bias, data, l2)

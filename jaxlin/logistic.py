@@ -72,6 +72,7 @@ def fit(
     bias: bool = True,
     tol: Any = None,
     max_steps: Any = None,
+    axis_name: str | None = None,
 ) -> tuple[Hyperplane, Info]:
     """Fit a logistic regression: min_w,b sum_i c_i log(1 + exp(-t_i s_i)) + l2/2 |w|^2.
 
@@ -98,6 +99,8 @@ def fit(
       max_steps: cap on the steps; by default 100 for Newton's method, else 1000, and 100 more for
         the proof. A step of Newton's method that is taken back counts here, but not in
         `info.steps`.
+      axis_name: static; the mesh axis over which the rows are dealt, inside `jax.shard_map`: see
+        `distributed`.
 
     Returns:
       `(params, info)`, a Hyperplane and an Info. The status can be any but NOT_SEPARABLE. With
@@ -122,7 +125,9 @@ def fit(
       >>> params.weights.round(3).tolist(), params.bias.round(3).item(), info.status.item()
       ([0.908], -1.362, 0)
     """
-    data = _checks.table(x, y, sample_weight=sample_weight, feature_mask=feature_mask, soft=True)
+    data = _checks.table(
+        x, y, sample_weight=sample_weight, feature_mask=feature_mask, soft=True, axis_name=axis_name
+    )
     n, d = data.x.shape
     dtype = _checks.working_dtype(data.x)
     penalty = _checks.penalty(l2, d, dtype)
@@ -164,6 +169,7 @@ def fit_firth(
     bias: bool = True,
     tol: Any = None,
     max_steps: Any = 100,
+    axis_name: str | None = None,
 ) -> tuple[Hyperplane, Info]:
     """Fit by maximum likelihood with Jeffreys' prior: finite where a plane separates the classes.
 
@@ -181,6 +187,8 @@ def fit_firth(
       bias: static; False fixes it at 0.
       tol: bound on the residual; by default eps^(2/3), 4e-11, or 2e-5 in float32.
       max_steps: cap on the steps.
+      axis_name: static; the mesh axis over which the rows are dealt, inside `jax.shard_map`: see
+        `distributed`.
 
     Returns:
       `(params, info)`, a Hyperplane and an Info of status CONVERGED, RANK_DEFICIENT (collinear
@@ -202,7 +210,9 @@ def fit_firth(
       >>> params.weights.round(3).tolist(), params.bias.round(3).item(), info.status.item()
       ([1.31], -1.965, 0)
     """
-    data = _checks.table(x, y, sample_weight=sample_weight, feature_mask=feature_mask, soft=True)
+    data = _checks.table(
+        x, y, sample_weight=sample_weight, feature_mask=feature_mask, soft=True, axis_name=axis_name
+    )
     n, _ = data.x.shape
     dtype = _checks.working_dtype(data.x)
     arguments = (
@@ -318,8 +328,8 @@ def _fit(spec, k, data, l2, offset, init, tol, max_steps):
     rows, valid = _risk.prepare(data, k, offset, l2, tol, max_steps)
     start = None if init is None else jax.tree.map(lambda a: a[None], Linear(*init))
     rows, valid, start = _risk.begin(spec, rows, valid, start)
-    zero = jnp.any((rows.weight > 0) & (rows.y < 1))
-    one = jnp.any((rows.weight > 0) & (rows.y > 0))
+    seen = (rows.weight > 0)[:, None] & jnp.stack([rows.y < 1, rows.y > 0], axis=1)
+    zero, one = _rows.any_rows(seen, rows.axis)
     found, info, unsettled = _risk.fit(
         spec,
         rows,

@@ -76,6 +76,7 @@ def tied(
     num_classes: int | None = None,
     sample_weight: Any = None,
     feature_mask: Any = None,
+    axis_name: str | None = None,
 ) -> TiedMoments:
     """Class weights and means, and one scatter within the classes: for `lda`, `least_squares`.
 
@@ -85,6 +86,8 @@ def tied(
       num_classes: k, static; eagerly by default 1 + the largest label with weight.
       sample_weight: `(n,)`, nonnegative.
       feature_mask: `(d,)` bool; a masked column is 0 throughout.
+      axis_name: static; the mesh axis over which the rows are dealt, inside `jax.shard_map`: see
+        `distributed`.
 
     Returns:
       TiedMoments. O(n d^2), one pass over x.
@@ -100,7 +103,9 @@ def tied(
       >>> m.weight.tolist(), m.mean.round(6).tolist(), m.scatter.round(6).tolist()
       ([2.0, 1.0], [[1.0], [5.0]], [[2.0]])
     """
-    return TiedMoments(*_of_classes(x, y, num_classes, sample_weight, feature_mask, False))
+    return TiedMoments(
+        *_of_classes(False, x, y, num_classes, sample_weight, feature_mask, axis_name)
+    )
 
 
 def per_class(
@@ -110,6 +115,7 @@ def per_class(
     num_classes: int | None = None,
     sample_weight: Any = None,
     feature_mask: Any = None,
+    axis_name: str | None = None,
 ) -> ClassMoments:
     """Class weights, means and scatter, each class by itself: for `qda`, `gaussian`.
 
@@ -119,6 +125,8 @@ def per_class(
       num_classes: k, static; eagerly by default 1 + the largest label with weight.
       sample_weight: `(n,)`, nonnegative.
       feature_mask: `(d,)` bool; a masked column is 0 throughout.
+      axis_name: static; the mesh axis over which the rows are dealt, inside `jax.shard_map`: see
+        `distributed`.
 
     Returns:
       ClassMoments. O(n k d^2), one pass over x.
@@ -134,7 +142,9 @@ def per_class(
       >>> m.scatter.tolist()
       [[[2.0]], [[0.0]]]
     """
-    return ClassMoments(*_of_classes(x, y, num_classes, sample_weight, feature_mask, True))
+    return ClassMoments(
+        *_of_classes(True, x, y, num_classes, sample_weight, feature_mask, axis_name)
+    )
 
 
 def from_data(
@@ -144,6 +154,7 @@ def from_data(
     num_classes: int | None = None,
     sample_weight: Any = None,
     feature_mask: Any = None,
+    axis_name: str | None = None,
 ) -> ClassMoments:
     """The moments that every classifier can be fitted from: those of `per_class`.
 
@@ -153,6 +164,8 @@ def from_data(
       num_classes: k, static; eagerly by default 1 + the largest label with weight.
       sample_weight: `(n,)`, nonnegative.
       feature_mask: `(d,)` bool; a masked column is 0 throughout.
+      axis_name: static; the mesh axis over which the rows are dealt, inside `jax.shard_map`: see
+        `distributed`.
 
     Returns:
       ClassMoments. Where no method needs a covariance per class, `tied` is k times quicker.
@@ -164,12 +177,22 @@ def from_data(
       [1, 1]
     """
     return per_class(
-        x, y, num_classes=num_classes, sample_weight=sample_weight, feature_mask=feature_mask
+        x,
+        y,
+        num_classes=num_classes,
+        sample_weight=sample_weight,
+        feature_mask=feature_mask,
+        axis_name=axis_name,
     )
 
 
 def regression(
-    x: Any, t: Any, *, sample_weight: Any = None, feature_mask: Any = None
+    x: Any,
+    t: Any,
+    *,
+    sample_weight: Any = None,
+    feature_mask: Any = None,
+    axis_name: str | None = None,
 ) -> RegressionMoments:
     """Weight, mean and scatter of features and a number to predict: for `least_squares.regress`.
 
@@ -178,6 +201,8 @@ def regression(
       t: `(n,)` real targets.
       sample_weight: `(n,)`, nonnegative.
       feature_mask: `(d,)` bool; a masked column is 0 throughout.
+      axis_name: static; the mesh axis over which the rows are dealt, inside `jax.shard_map`: see
+        `distributed`.
 
     Returns:
       RegressionMoments. O(n d^2), one pass over x.
@@ -189,7 +214,9 @@ def regression(
       >>> m.mean.tolist(), m.scatter.tolist()
       ([[1.0, 3.0]], [[2.0, 4.0], [4.0, 8.0]])
     """
-    data = _checks.targets(x, t, sample_weight=sample_weight, feature_mask=feature_mask)
+    data = _checks.targets(
+        x, t, sample_weight=sample_weight, feature_mask=feature_mask, axis_name=axis_name
+    )
     s, info = _regression(data)
     _checks.raise_if_invalid(info, data, num_classes=None)
     return RegressionMoments(*s)
@@ -252,8 +279,10 @@ def _alike(a: Moments, b: Moments) -> None:
         )
 
 
-def _of_classes(x, y, num_classes, sample_weight, feature_mask, per_class):
-    data = _checks.table(x, y, sample_weight=sample_weight, feature_mask=feature_mask)
+def _of_classes(per_class, x, y, num_classes, sample_weight, feature_mask, axis_name):
+    data = _checks.table(
+        x, y, sample_weight=sample_weight, feature_mask=feature_mask, axis_name=axis_name
+    )
     k = _checks.number_of_classes(num_classes, y, sample_weight)
     moments, info = _classes(data, k, per_class)
     _checks.raise_if_invalid(info, data, num_classes=k)

@@ -61,10 +61,11 @@ def one_vs_rest(fit: Fit) -> Fit:
         num_classes: int | None = None,
         sample_weight: Any = None,
         key: jax.Array | None = None,
+        axis_name: str | None = None,
         **options: Any,
     ) -> tuple[Linear, Info]:
         """One binary fit per class, against the others: see `multiclass.one_vs_rest`."""
-        return _run(_one_vs_rest, fit, x, y, num_classes, sample_weight, key, options)
+        return _run(_one_vs_rest, fit, x, y, num_classes, sample_weight, key, axis_name, options)
 
     return fit_one_vs_rest
 
@@ -109,17 +110,20 @@ def one_vs_one(fit: Fit) -> Fit:
         num_classes: int | None = None,
         sample_weight: Any = None,
         key: jax.Array | None = None,
+        axis_name: str | None = None,
         **options: Any,
     ) -> tuple[Pairwise, Info]:
         """One binary fit per pair of classes: see `multiclass.one_vs_one`."""
-        return _run(_one_vs_one, fit, x, y, num_classes, sample_weight, key, options)
+        return _run(_one_vs_one, fit, x, y, num_classes, sample_weight, key, axis_name, options)
 
     return fit_one_vs_one
 
 
-def _run(program, fit, x, y, num_classes, sample_weight, key, options):
+def _run(program, fit, x, y, num_classes, sample_weight, key, axis_name, options):
     mask = options.get("feature_mask")
-    data = _checks.table(x, y, sample_weight=sample_weight, feature_mask=mask)
+    data = _checks.table(x, y, sample_weight=sample_weight, feature_mask=mask, axis_name=axis_name)
+    if axis_name is not None:
+        options = {**options, "axis_name": axis_name}
     k = _checks.number_of_classes(num_classes, y, sample_weight)
     split = _options.split(options, _checks.working_dtype(data.x))
     params, info = program(fit, k, split.static, data, key, split.traced)
@@ -160,7 +164,7 @@ def probabilities(params: Linear, x: Any) -> jax.Array:
 def _one_vs_rest(fit, k, static, data, key, traced):
     rows, _, valid = _rows.prepare(data, num_classes=k)
     members = rows.y[None, :] == jnp.arange(k, dtype=rows.y.dtype)[:, None]
-    present = jnp.any(members & (rows.weight > 0)[None, :], axis=1)
+    present = _rows.any_rows(members.T & (rows.weight > 0)[:, None], rows.axis)
     options = _options.join(_options.Options(static, traced))
     if data.sample_weight is not None:
         options["sample_weight"] = data.sample_weight
@@ -187,7 +191,7 @@ def _one_vs_one(fit, k, static, data, key, traced):
     inside = is_second | (rows.y[None, :] == first[:, None])
     classes = jnp.arange(k, dtype=rows.y.dtype)
     seen = (rows.y[None, :] == classes[:, None]) & (rows.weight > 0)[None, :]
-    present = jnp.any(seen, axis=1)
+    present = _rows.any_rows(seen.T, rows.axis)
     options = _options.join(_options.Options(static, traced))
     dtype = _checks.working_dtype(data.x)
     given = data.sample_weight

@@ -34,7 +34,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlin import _checks, _rows
+from jaxlin import _checks, _loops, _rows
 from jaxlin._linalg import dot, power_of_two
 from jaxlin.types import Hyperplane, Info, Status
 
@@ -405,7 +405,7 @@ def _loop(method, task, start, max_epochs, valid):
         )
 
     zero = jnp.zeros((), jnp.int32)
-    return jax.lax.while_loop(more, body, _State(start, start, zero, zero, ~valid))
+    return jax.lax.while_loop(more, *_loops.steady(body, _State(start, start, zero, zero, ~valid)))
 
 
 def _plain_epoch(task, state):
@@ -478,7 +478,9 @@ def _walk(task, state, observe, seen):
         seen = observe(seen, plane, wrong, rows.weight[i])
         return plane, mistakes + wrong.astype(jnp.int32), seen
 
-    return jax.lax.fori_loop(0, n, visit, (state.params, jnp.zeros((), jnp.int32), seen))
+    return jax.lax.fori_loop(
+        0, n, *_loops.steady_fori(visit, (state.params, jnp.zeros((), jnp.int32), seen))
+    )
 
 
 def _picks(task, epoch):

@@ -33,6 +33,7 @@ def fit(
     divisor: str = "n",
     sample_weight: Any = None,
     feature_mask: Any = None,
+    axis_name: str | None = None,
 ) -> tuple[Quadratic, Info]:
     """Fit by quadratic discriminant analysis.
 
@@ -48,6 +49,8 @@ def fit(
       divisor: of each class's scatter, static: "n" (maximum likelihood) or "n_k-1".
       sample_weight: `(n,)`, nonnegative; a row of weight 2 is the row twice.
       feature_mask: `(d,)` bool; a masked column has no part in anything.
+      axis_name: static; the mesh axis over which the rows are dealt, inside `jax.shard_map`: see
+        `distributed`.
 
     Returns:
       `(params, info)`, a Quadratic and an Info of status CONVERGED, RANK_DEFICIENT, CLASS_TOO_SMALL
@@ -67,10 +70,12 @@ def fit(
       >>> params.quadratic.round(3).tolist(), params.weights.round(3).tolist()
       ([[[-0.5]], [[-0.125]]], [[0.0], [0.75]])
     """
-    data = _checks.table(x, y, sample_weight=sample_weight, feature_mask=feature_mask)
+    data = _checks.table(
+        x, y, sample_weight=sample_weight, feature_mask=feature_mask, axis_name=axis_name
+    )
     k = _checks.number_of_classes(num_classes, y, sample_weight)
     divisor = _bayes.check_divisor(divisor, _bayes.CLASS_DIVISORS)
-    amount = _bayes.shrinkage_of(shrinkage, x, y, sample_weight, feature_mask)
+    amount = _bayes.shrinkage_of(shrinkage, x, y, sample_weight, feature_mask, axis_name)
     dtype = _checks.working_dtype(data.x)
     given = _bayes.options(dtype, k, priors=priors, shrinkage=amount, pooling=pooling)
     params, info = _fit(k, divisor, data, given)

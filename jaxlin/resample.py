@@ -609,7 +609,7 @@ def on_standardized(fit: Fit) -> Fit:
         given = {name: value for name, value in given.items() if value is not None}
         seen = x if mask is None else jnp.where(mask[None, :], x, 0)
         scaler = features.standardizer(seen, sample_weight=sample_weight)
-        if _lanes.takes(fit, "l2"):
+        if _options.takes(fit, "l2"):
             penalty = _checks.real(options.pop("l2", 0.0), "l2").astype(scaler.scale.dtype)
             # Of data that are not valid the scale is NaN; the fit is to say what is wrong.
             known = jnp.all(jnp.isfinite(scaler.scale))
@@ -679,7 +679,7 @@ def _at_least(value: Any, least: int, name: str) -> int:
 
 
 def _penalties(fit: Fit, l2: Any) -> jax.Array:
-    if not _lanes.takes(fit, "l2"):
+    if not _options.takes(fit, "l2"):
         raise TypeError("fit: expected a fit with an argument l2")
     l2 = _checks.real(l2, "l2")
     if l2.ndim not in (1, 2) or not l2.shape[0]:
@@ -939,7 +939,7 @@ def _path(fit, static, size, data, l2):
     strong_first = jnp.argsort(-jnp.mean(l2.reshape(count, -1), axis=1), stable=True)
     chunks = -(-count // size)
     at = jnp.minimum(jnp.arange(chunks * size), count - 1).reshape(chunks, size)
-    given = {"init"} <= set(options) or not _lanes.takes(fit, "init")
+    given = {"init"} <= set(options) or not _options.takes(fit, "init")
 
     def step(start, lanes):
         def one(penalty):

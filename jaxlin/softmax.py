@@ -25,7 +25,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _checks, _frame, _passes, _risk, losses, solvers
+from jaxlin import _checks, _frame, _passes, _risk, _rows, losses, solvers
 from jaxlin.types import Info, Linear
 
 
@@ -43,6 +43,7 @@ def fit(
     bias: bool = True,
     tol: Any = None,
     max_steps: Any = None,
+    axis_name: str | None = None,
 ) -> tuple[Linear, Info]:
     """Fit a softmax regression: min_W,b sum_i c_i losses.softmax(s_i, y_i) + l2/2 |W|^2.
 
@@ -71,6 +72,8 @@ def fit(
       max_steps: cap on the steps; by default 100 for Newton's method, else 1000, and 100 more for
         the proof. A step of Newton's method that is taken back counts here, but not in
         `info.steps`.
+      axis_name: static; the mesh axis over which the rows are dealt, inside `jax.shard_map`: see
+        `distributed`.
 
     Returns:
       `(params, info)`, a Linear and an Info. The status can be any but NOT_SEPARABLE. An absent
@@ -99,7 +102,13 @@ def fit(
     if k < 2:
         raise ValueError(f"num_classes: expected at least 2, got {k}")
     data = _checks.table(
-        x, y, sample_weight=sample_weight, feature_mask=feature_mask, soft=True, num_classes=k
+        x,
+        y,
+        sample_weight=sample_weight,
+        feature_mask=feature_mask,
+        soft=True,
+        num_classes=k,
+        axis_name=axis_name,
     )
     n, d = data.x.shape
     dtype = _checks.working_dtype(data.x)
@@ -199,7 +208,7 @@ def _fit(spec, k, data, l2, offset, init, tol, max_steps):
         given = rows.y[:, None] == jnp.arange(k, dtype=rows.y.dtype)[None, :]
     else:
         given = rows.y > 0
-    present = jnp.any(seen & given, axis=0)
+    present = _rows.any_rows(seen & given, rows.axis)
     if init is not None:
         init = Linear(
             weights=jnp.where(present[:, None], init.weights, 0),

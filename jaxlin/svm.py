@@ -54,6 +54,7 @@ def fit(
     bias: bool = True,
     tol: Any = None,
     max_steps: Any = None,
+    axis_name: str | None = None,
 ) -> tuple[Hyperplane, Info]:
     """The soft margin.
 
@@ -67,6 +68,8 @@ def fit(
       bias: static; False fixes it at 0.
       tol: bound on the relative duality gap; by default 1e-8, or 1e-5 in float32.
       max_steps: cap on the steps; by default 60.
+      axis_name: static; the mesh axis over which the rows are dealt, inside `jax.shard_map`: see
+        `distributed`.
 
     Returns:
       `(params, info)`, a Hyperplane and an Info: CONVERGED, STALLED, MAX_STEPS, INVALID_DATA, or
@@ -85,7 +88,11 @@ def fit(
       >>> params.weights.round(3).tolist(), params.bias.round(3).item(), info.status.item()
       ([1.0], -2.0, 0)
     """
-    params, _, info = _soft(x, y, l2, loss, sample_weight, feature_mask, bias, tol, max_steps)
+    if axis_name is not None and loss is losses.hinge:
+        raise ValueError("axis_name: rows can be dealt out for losses.squared_hinge only")
+    params, _, info = _soft(
+        x, y, l2, loss, sample_weight, feature_mask, bias, tol, max_steps, axis_name
+    )
     return params, info
 
 
@@ -300,8 +307,10 @@ def support(params: Hyperplane, x: Any, y: Any) -> jax.Array:
     return agreed <= 1 + jnp.sqrt(jnp.finfo(scores.dtype).eps) * jnp.maximum(size, 1)
 
 
-def _soft(x, y, l2, loss, sample_weight, feature_mask, bias, tol, max_steps):
-    data = _checks.table(x, y, sample_weight=sample_weight, feature_mask=feature_mask)
+def _soft(x, y, l2, loss, sample_weight, feature_mask, bias, tol, max_steps, axis_name=None):
+    data = _checks.table(
+        x, y, sample_weight=sample_weight, feature_mask=feature_mask, axis_name=axis_name
+    )
     dtype = _checks.working_dtype(data.x)
     if loss not in _KINDS:
         raise TypeError(f"loss: expected losses.hinge or losses.squared_hinge, got {loss!r}")
@@ -361,8 +370,8 @@ def _run(kind, bias, *arguments):
 def _fit(kind, bias, complete, data, l2, tol, max_steps):
     rows, _, valid = _rows.prepare(data, num_classes=2)
     valid &= jnp.all((l2 > 0) & jnp.isfinite(l2)) & (tol >= 0) & (max_steps >= 0)
-    zero = jnp.any((rows.weight > 0) & (rows.y < 1))
-    one = jnp.any((rows.weight > 0) & (rows.y > 0))
+    seen = (rows.weight > 0)[:, None] & jnp.stack([rows.y < 1, rows.y > 0], axis=1)
+    zero, one = _rows.any_rows(seen, rows.axis)
     usable = valid & zero & one
     rows = rows._replace(weight=jnp.where(usable, rows.weight, 0))
     l2 = jnp.where(valid, l2, 1)

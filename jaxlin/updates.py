@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _checks
+from jaxlin import _checks, _loops
 from jaxlin._linalg import dot
 from jaxlin.types import Hyperplane, Linear
 
@@ -341,7 +341,9 @@ def _run(rule, constants, params, data, order, steps, options):
         return (new, mistakes + wrong.astype(jnp.int32)), None
 
     init = (params, jnp.zeros((), jnp.int32))
-    (params, mistakes), _ = jax.lax.scan(visit, init, (order, jnp.broadcast_to(steps, order.shape)))
+    visits = order, jnp.broadcast_to(steps, order.shape)
+    visit, init = _loops.steady_scan(visit, init, visits)
+    (params, mistakes), _ = jax.lax.scan(visit, init, visits)
     bad = ~(weight >= 0) | ((weight != 0) & ~jnp.all(jnp.isfinite(data.x), axis=1))
     bad = jnp.any(bad[order] | (order < 0) | (order >= n))
     return jax.tree.map(lambda a: jnp.where(bad, jnp.nan, a), params), mistakes

@@ -15,6 +15,7 @@ BELOW = [
     "_checks",
     "labels",
     "_options",
+    "_loops",
     "_rows",
     "_linalg",
     "_implicit",

@@ -94,8 +94,8 @@ def _(axis_size, in_batched, rows):
     safe = jnp.abs(rows.x.astype(dtype)) <= _checks.safe_range(dtype)
     largest = jnp.max(jnp.where(safe, jnp.abs(rows.x.astype(dtype)), 0), axis=0)
     _, largest = _rows.across((), largest, rows.axis)
-    sample = slice(None, None, max(1, n * _rows.devices(rows.axis) // SAMPLE_ROWS))
-    sample = jnp.where(safe[sample], rows.x[sample].astype(dtype), jnp.nan)
+    some = slice(None, None, max(1, n * _rows.devices(rows.axis) // SAMPLE_ROWS))
+    sample = jnp.where(safe[some], rows.x[some].astype(dtype), jnp.nan)
     middle = jnp.nanmedian(_rows.gathered(sample, rows.axis), axis=0)
     found = jnp.nan_to_num(middle), _scale(largest)
     # The lanes may be dealt over a mesh axis of their own, of which x knows nothing.

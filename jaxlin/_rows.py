@@ -118,7 +118,8 @@ def fold(
     Returns:
       `(sums, maxima)` over all rows.
     """
-    return across(*_fold_here(f, rows, entries), rows.axis)
+    sums, maxima = _fold_here(f, rows, entries)
+    return across(sums, maxima, rows.axis)
 
 
 def _fold_here(f, rows, entries):
@@ -162,10 +163,14 @@ def across(sums: Any, maxima: Any, axis: Axis) -> tuple[Any, Any]:
     added, back = ravel_pytree([digits(a) if w else a for a, w in zip(leaves, whole, strict=True)])
     largest, back_maxima = ravel_pytree(maxima)
     table = where_rows(_is_here(axis), largest[None, :])
-    reduced = jax.lax.psum(jnp.concatenate([a.reshape(-1).astype(dtype) for a in (added, table)]), axis.name)
+    reduced = jax.lax.psum(
+        jnp.concatenate([a.reshape(-1).astype(dtype) for a in (added, table)]), axis.name
+    )
     sums = [
         (a[0].astype(b.dtype) + RADIX * a[1].astype(b.dtype)) if w else a
-        for a, b, w in zip(back(reduced[: added.size].astype(added.dtype)), leaves, whole, strict=True)
+        for a, b, w in zip(
+            back(reduced[: added.size].astype(added.dtype)), leaves, whole, strict=True
+        )
     ]
     table = reduced[added.size :].astype(largest.dtype).reshape(table.shape)
     return jax.tree.unflatten(tree, sums), back_maxima(jnp.max(table, axis=0))

@@ -20,6 +20,8 @@ Lanes can lie on another axis of the same mesh, say one weighting of all rows pe
         in_specs=(P("rows"), P("rows"), P("lanes", "rows")),
         out_specs=P("lanes"),
     )
+
+Shapes: `n` rows, `d` features, `k` classes.
 """
 
 import functools
@@ -29,7 +31,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding
+from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from jaxlin import _checks, _options
@@ -85,9 +87,9 @@ def data_parallel(fit: Callable, mesh: Mesh, *, axis: str | None = None) -> Call
 
 
 def shard(
-    mesh: Mesh,
     x: Any,
     y: Any,
+    mesh: Mesh,
     *,
     sample_weight: Any = None,
     axis: str | None = None,
@@ -95,9 +97,9 @@ def shard(
     """Rows that this process holds, as part of global arrays dealt over a mesh axis.
 
     Args:
-      mesh: over the devices of all processes.
       x: `(n, d)`, this process's rows; their number may differ between processes.
       y: `(n,)` or `(n, k)`.
+      mesh: over the devices of all processes.
       sample_weight: `(n,)`, by default 1.
       axis: the mesh axis; by default the first.
 
@@ -110,7 +112,7 @@ def shard(
       >>> import numpy as np
       >>> from jaxlin import distributed
       >>> mesh = jax.make_mesh((jax.device_count(),), ("rows",))
-      >>> x, y, weight = distributed.shard(mesh, np.ones((3, 2)), np.array([0, 1, 1]))
+      >>> x, y, weight = distributed.shard(np.ones((3, 2)), np.array([0, 1, 1]), mesh)
       >>> float(weight.sum())
       3.0
     """
@@ -118,17 +120,11 @@ def shard(
     x, y = np.asarray(x), np.asarray(y)
     weight = np.ones(len(x), np.result_type(x.dtype, np.float32))
     weight = weight if sample_weight is None else np.asarray(sample_weight)
-    most = len(x)
-    if jax.process_count() > 1:
-        from jax.experimental import multihost_utils
-
-        most = int(np.max(multihost_utils.process_allgather(np.int64(most))))
+    put = functools.partial(jax.make_array_from_process_local_data, NamedSharding(mesh, P(axis)))
     parts = max(1, mesh.shape[axis] // jax.process_count())
+    most = int(_largest(put(np.full(parts, len(x), np.int32))))
     size = -(-most // parts) * parts
-    sharding = NamedSharding(mesh, P(axis))
-    put = functools.partial(jax.make_array_from_process_local_data, sharding)
-    filled = (_filled_up(np.asarray(a), size, np) for a in (x, y, weight))
-    x, y, weight = (put(a) for a in filled)
+    x, y, weight = (put(_filled_up(a, size, np)) for a in (x, y, weight))
     return x, y, weight
 
 
@@ -167,6 +163,11 @@ def _fit(fit, mesh, axis, static, rows, traced):
     return jax.shard_map(here, mesh=mesh, in_specs=(P(axis), P()), out_specs=P())(rows, traced)
 
 
+@jax.jit
+def _largest(a: jax.Array) -> jax.Array:
+    return jnp.max(a)
+
+
 def _axis_of(mesh: Mesh, axis: str | None) -> str:
     axis = mesh.axis_names[0] if axis is None else axis
     if axis not in mesh.axis_names:
@@ -181,4 +182,7 @@ def _filled_up(a: Any, size: int, xp: Any) -> Any:
 
 
 def _laid_out(a: jax.Array, sharding: NamedSharding) -> jax.Array:
-    return jax.device_put(a, sharding)
+    if not isinstance(a, jax.core.Tracer):
+        return jax.device_put(a, sharding)
+    explicit = AxisType.Explicit in sharding.mesh.axis_types
+    return jax.reshard(a, sharding) if explicit else a  # else the compiler sees to it

@@ -235,7 +235,9 @@ def apply_fourier(params: Fourier, x: Any) -> jax.Array:
     return _apply_fourier(params, _aligned(x, params.frequencies, "frequencies", rank=2))
 
 
-def standardizer(x: Any, *, sample_weight: Any = None) -> Standardizer:
+def standardizer(
+    x: Any, *, sample_weight: Any = None, axis_name: str | None = None
+) -> Standardizer:
     """The weighted mean and standard deviation of each column (divisor: the sum of weights).
 
     Accurate wherever the columns lie: the mean is found first, then centred squares are summed.
@@ -244,6 +246,8 @@ def standardizer(x: Any, *, sample_weight: Any = None) -> Standardizer:
     Args:
       x: `(n, d)`.
       sample_weight: `(n,)`; a row of weight 0 is absent, whatever it holds.
+      axis_name: static; the mesh axis over which the rows are dealt, inside `jax.shard_map`: see
+        `distributed`.
 
     Returns:
       A Standardizer; NaN if a row of positive weight is not finite, a weight is negative, or no
@@ -261,7 +265,8 @@ def standardizer(x: Any, *, sample_weight: Any = None) -> Standardizer:
     """
     x = _checks.matrix(x)
     dtype = _checks.working_dtype(x)
-    return _standardizer(x, _checks.optional(sample_weight, x.shape[:1], dtype, "sample_weight"))
+    weight = _checks.optional(sample_weight, x.shape[:1], dtype, "sample_weight")
+    return _standardizer(x, weight, _checks.axis_of(axis_name))
 
 
 def standardize(params: Standardizer, x: Any) -> jax.Array:
@@ -351,9 +356,9 @@ def _apply_fourier(params, x):
 
 
 @jax.jit
-def _standardizer(x, sample_weight):
+def _standardizer(x, sample_weight, axis):
     y = jnp.zeros(len(x), jnp.int32)
-    data = _checks.Table(x=x, y=y, sample_weight=sample_weight, feature_mask=None)
+    data = _checks.Table(x=x, y=y, sample_weight=sample_weight, feature_mask=None, axis=axis)
     rows, _, valid = _rows.prepare(data, num_classes=1)
     low, width = _span(jax.lax.stop_gradient(rows), valid)
     unit = power_of_two(width)  # exact to divide by, and squares neither overflow nor vanish

@@ -608,7 +608,9 @@ def on_standardized(fit: Fit) -> Fit:
         given = {"sample_weight": sample_weight, "feature_mask": mask}
         given = {name: value for name, value in given.items() if value is not None}
         seen = x if mask is None else jnp.where(mask[None, :], x, 0)
-        scaler = features.standardizer(seen, sample_weight=sample_weight)
+        scaler = features.standardizer(
+            seen, sample_weight=sample_weight, axis_name=options.get("axis_name")
+        )
         if _options.takes(fit, "l2"):
             penalty = _checks.real(options.pop("l2", 0.0), "l2").astype(scaler.scale.dtype)
             # Of data that are not valid the scale is NaN; the fit is to say what is wrong.

@@ -92,9 +92,11 @@ HOST_ONLY = {
     "labels.decode",
     "types.describe",
     "types.raise_if_failed",
+    "distributed.shard",
 }
 # What takes a function and returns one: what they return is tested among FITS and CASES.
 COMBINATORS = {
+    "distributed.data_parallel",
     "multiclass.one_vs_rest",
     "multiclass.one_vs_one",
     "resample.on_standardized",

@@ -31,6 +31,7 @@ from jaxlin import (
     multiclass,
     perceptron,
     qda,
+    resample,
     softmax,
     solvers,
     svm,
@@ -98,6 +99,7 @@ FITS = {
     "gaussian": (gaussian.fit, 3, {}),
     "gaussian, tied": (gaussian.fit_tied, 3, {}),
     "svm": (functools.partial(svm.fit, loss=losses.squared_hinge), 2, {"l2": 0.01}),
+    "on_standardized": (resample.on_standardized(logistic.fit), 2, {"l2": 0.1}),
     "one_vs_rest": (multiclass.one_vs_rest(logistic.fit), 3, {"l2": 0.1}),
     "one_vs_one": (multiclass.one_vs_one(logistic.fit), 3, {"l2": 0.1}),
 }
@@ -287,7 +289,7 @@ def test_derivatives():
 def test_shard_fills_up():
     x, y, _, weight = draw(n=13)
     mesh = mesh_of(DEVICES)
-    laid = distributed.shard(mesh, x, y, sample_weight=weight)
+    laid = distributed.shard(x, y, mesh, sample_weight=weight)
     assert [len(a) for a in laid] == [16, 16, 16]
     assert all(a.sharding.spec == P("rows") for a in laid)
     np.testing.assert_array_equal(laid[2], np.concatenate([weight, np.zeros(3)]))
@@ -326,7 +328,7 @@ from tests.test_distributed import draw
 x, y, _, weight = draw()
 mine = slice(0, 400) if rank == 0 else slice(400, None)
 mesh = jax.make_mesh((jax.device_count(),), ("rows",))
-x, y, weight = distributed.shard(mesh, x[mine], y[mine], sample_weight=weight[mine])
+x, y, weight = distributed.shard(x[mine], y[mine], mesh, sample_weight=weight[mine])
 if dies and rank == 1:
     os._exit(7)
 for fit, options in ((logistic.fit, {"l2": 0.1}), (lda.fit, {"num_classes": 2})):

@@ -313,6 +313,12 @@ def _runs(flat: jax.Array, lower: jax.Array) -> jax.Array:
 
 def iterate(method, frame, options, tol, max_steps):
     """The one loop: until proved, or below tol where the method cannot prove, or stalled."""
+    unfinished, advance, first = loop_of(method, frame, options, tol, max_steps)
+    return jax.lax.while_loop(unfinished, *_loops.steady(advance, first()))
+
+
+def loop_of(method, frame, options, tol, max_steps):
+    """The loop's condition and body, and how to make what it carries, `(state, steps)`."""
     problem = frame.problem(options)
 
     def unfinished(carry):
@@ -326,8 +332,10 @@ def iterate(method, frame, options, tol, max_steps):
         state, steps = carry
         return method.step(problem, state), steps + 1
 
-    first = method.start(problem, frame.enter(frame.start))
-    return jax.lax.while_loop(unfinished, *_loops.steady(advance, (first, jnp.int32(0))))
+    def first():
+        return method.start(problem, frame.enter(frame.start)), jnp.int32(0)
+
+    return unfinished, advance, first
 
 
 def curvature_holds(frame, point):

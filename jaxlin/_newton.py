@@ -61,7 +61,7 @@ class Run(NamedTuple):
 def solve(spec, problem, start, origin, tol, cap, before, *, doubted=True) -> Outcome:
     """Damped Newton steps until the optimum is proved, or shown to be at infinity."""
     run = descend(spec, problem, start, origin, tol, cap, before, doubted=doubted)
-    return _prove(spec, problem, run, tol)
+    return prove(spec, problem, run, tol)
 
 
 def descend(spec, problem, start, origin, tol, cap, before, *, doubted) -> Run:
@@ -72,62 +72,17 @@ def descend(spec, problem, start, origin, tol, cap, before, *, doubted) -> Run:
     has passed, one more step is tried: the method converges quadratically, so it ends at the floor
     of the dtype. `before` are steps that led to the start, and count.
     """
-    # In the tail a step is the direction to infinity up to the larger of exp(-score) and
-    # eps exp(score): at best the root of eps.
-    tail = 4 * jnp.sqrt(jnp.finfo(start.dtype).eps)
+    step = functools.partial(advance, spec, doubted, problem, tol, before)
+    run = begin(problem, start, origin, before)
+    run = jax.lax.while_loop(lambda run: unfinished(run, cap), *_loops.steady(step, run))
+    return run._replace(trials=jnp.minimum(run.trials, cap + 1))
+
+
+def begin(problem: Problem, start: jax.Array, origin: jax.Array, before: jax.Array) -> Run:
+    """Before the first trial."""
     never = jnp.bool_(False)
     nothing = jnp.zeros((start.size, start.size), start.dtype)
-    nowhere = (_passes.origin(problem, jnp.full_like(origin, jnp.inf)), nothing)
-
-    def advance(run: Run) -> Run:
-        point, step = run.point, run.step
-        flat = step.reshape(-1)
-        trial, hess, drop, reach = _passes.measure(spec, problem, point.theta + step, step)
-        curvature = _linalg.form(run.hess, flat)
-        verdict = _iterate.judge(
-            (point.value, point.residual),
-            (trial.value, trial.residual),
-            -jnp.sum(point.grad * step) - curvature / 2,
-            run.damping,
-            trial.noise,
-        )
-        held = _linalg.form(hess, flat) >= _iterate.CURVATURE_HELD * curvature
-        kept, accept = (point, run.hess), verdict.accept
-        if doubted:
-            # Far out the loss is a polyhedron, on which Newton's method zigzags: no place to start.
-            wild = (trial.reach > FAR) & (trial.residual > jnp.sqrt(tol))
-            lost = wild & (run.trials == before + LOST)
-            accept &= ~lost & ~(wild & (run.trials == before))
-            kept = _where(lost, nowhere, kept)
-            damping = jnp.where(lost, _iterate.LEAST_DAMPING, verdict.damping)
-            verdict = verdict._replace(damping=damping, stalled=verdict.stalled & ~lost)
-        # The barrier keeps the compiler from computing the verdict anew for every field.
-        accept = jax.lax.optimization_barrier(accept)
-        point, hess = _where(accept, (trial, hess), kept)
-        small = point.residual <= tol
-        following, whole = _iterate.newton_step(hess, point.grad.reshape(-1), verdict.damping)
-        quasi = _linalg.after(following, small & ~held & (reach > 0) & (drop >= -tail * reach))
-        if spec.complete and not spec.penalised:
-            recedes = functools.partial(_proof.recedes, spec)
-            quasi = _linalg.when(quasi, recedes, never, (problem, point, step, tail))
-        passed = small & held
-        done = verdict.stalled | (passed & run.passed) | quasi | (point.margin > 0)
-        done |= point.residual == 0
-        return Run(
-            point=point,
-            hess=hess,
-            whole=whole,
-            step=following.reshape(step.shape),
-            damping=verdict.damping,
-            # The start itself is no step.
-            steps=run.steps + (accept & (run.trials > before)).astype(jnp.int32),
-            trials=run.trials + 1,
-            passed=passed,
-            done=done,
-            quasi=quasi,
-        )
-
-    run = Run(
+    return Run(
         point=_passes.origin(problem, origin),
         hess=nothing,
         whole=_linalg.Factor(nothing, jnp.zeros(start.size, start.dtype), jnp.zeros_like(origin)),
@@ -140,16 +95,69 @@ def descend(spec, problem, start, origin, tol, cap, before, *, doubted) -> Run:
         quasi=never,
     )
 
-    def unfinished(run: Run) -> jax.Array:
-        # A start that is refused leaves the origin unmeasured: one trial more than there are steps.
-        unknown = jnp.isinf(run.point.residual).astype(jnp.int32)
-        return ~run.done & (run.trials <= cap + unknown)
 
-    run = jax.lax.while_loop(unfinished, *_loops.steady(advance, run))
-    return run._replace(trials=jnp.minimum(run.trials, cap + 1))
+def unfinished(run: Run, cap: jax.Array) -> jax.Array:
+    # A start that is refused leaves the origin unmeasured: one trial more than there are steps.
+    unknown = jnp.isinf(run.point.residual).astype(jnp.int32)
+    return ~run.done & (run.trials <= cap + unknown)
 
 
-def _prove(spec: Spec, problem: Problem, run: Run, tol: jax.Array) -> Outcome:
+def advance(spec, doubted, problem, tol, before, run: Run) -> Run:
+    """One trial: a pass over the rows."""
+    point, step = run.point, run.step
+    flat = step.reshape(-1)
+    # In the tail a step is the direction to infinity up to the larger of exp(-score) and
+    # eps exp(score): at best the root of eps.
+    tail = 4 * jnp.sqrt(jnp.finfo(flat.dtype).eps)
+    trial, hess, drop, reach = _passes.measure(spec, problem, point.theta + step, step)
+    curvature = _linalg.form(run.hess, flat)
+    verdict = _iterate.judge(
+        (point.value, point.residual),
+        (trial.value, trial.residual),
+        -jnp.sum(point.grad * step) - curvature / 2,
+        run.damping,
+        trial.noise,
+    )
+    held = _linalg.form(hess, flat) >= _iterate.CURVATURE_HELD * curvature
+    kept, accept = (point, run.hess), verdict.accept
+    if doubted:
+        # Far out the loss is a polyhedron, on which Newton's method zigzags: no place to start.
+        wild = (trial.reach > FAR) & (trial.residual > jnp.sqrt(tol))
+        lost = wild & (run.trials == before + LOST)
+        accept &= ~lost & ~(wild & (run.trials == before))
+        infinite = jnp.full_like(point.value, jnp.inf)
+        nowhere = (_passes.origin(problem, infinite), jnp.zeros_like(hess))
+        kept = _where(lost, nowhere, kept)
+        damping = jnp.where(lost, _iterate.LEAST_DAMPING, verdict.damping)
+        verdict = verdict._replace(damping=damping, stalled=verdict.stalled & ~lost)
+    # The barrier keeps the compiler from computing the verdict anew for every field.
+    accept = jax.lax.optimization_barrier(accept)
+    point, hess = _where(accept, (trial, hess), kept)
+    small = point.residual <= tol
+    following, whole = _iterate.newton_step(hess, point.grad.reshape(-1), verdict.damping)
+    quasi = _linalg.after(following, small & ~held & (reach > 0) & (drop >= -tail * reach))
+    if spec.complete and not spec.penalised:
+        recedes = functools.partial(_proof.recedes, spec)
+        quasi = _linalg.when(quasi, recedes, jnp.bool_(False), (problem, point, step, tail))
+    passed = small & held
+    done = verdict.stalled | (passed & run.passed) | quasi | (point.margin > 0)
+    done |= point.residual == 0
+    return Run(
+        point=point,
+        hess=hess,
+        whole=whole,
+        step=following.reshape(step.shape),
+        damping=verdict.damping,
+        # The start itself is no step.
+        steps=run.steps + (accept & (run.trials > before)).astype(jnp.int32),
+        trials=run.trials + 1,
+        passed=passed,
+        done=done,
+        quasi=quasi,
+    )
+
+
+def prove(spec: Spec, problem: Problem, run: Run, tol: jax.Array) -> Outcome:
     """The certificate at the last point, and, of many optima, the one of least norm."""
     size, point = run.step.size, run.point
     separated = point.margin > 0

@@ -89,7 +89,7 @@ def prepare(
     valid &= jnp.all((l2 >= 0) & jnp.isfinite(l2)) & (tol >= 0)
     if max_steps is not None:
         valid &= max_steps >= 0
-    return rows._replace(weight=jnp.where(valid, rows.weight, 0)), valid
+    return _rows.where(valid, rows), valid
 
 
 def begin(
@@ -105,7 +105,7 @@ def begin(
     if spec.bias:
         valid &= jnp.all(jnp.isfinite(init.bias))
     init = jax.tree.map(lambda a: jnp.where(valid, a, 0), init)
-    return rows._replace(weight=jnp.where(valid, rows.weight, 0)), valid, init
+    return _rows.where(valid, rows), valid, init
 
 
 def in_place(params, info: Info, limit, valid: jax.Array, usable: jax.Array, given: Any = None):
@@ -140,7 +140,7 @@ def run(program: Any, spec: Spec, k: int, data: _checks.Table, l2: jax.Array, *r
         spec = spec._replace(penalised=spec.penalised or None)  # the same program
     if not _checks.concrete((data, l2, rest)):
         return program(spec, k, data, l2, *rest)[0]
-    if spec.penalised or _is_newton(spec, data.x.shape, k - 1):
+    if spec.penalised or is_newton(spec, data.x.shape, k - 1):
         lean = spec._replace(complete=False)
         if not wide and data.x.size <= NEWTON_ENTRIES:
             lean = lean._replace(penalised=None)  # the same program
@@ -191,7 +191,7 @@ def fit(
     penalised = jnp.all(l2 > 0)
 
     def part(fit, mine, l2):
-        own = rows._replace(weight=jnp.where(mine, rows.weight, 0))
+        own = _rows.where(mine, rows)
         return fit(spec, own, usable & mine, l2, *arguments)
 
     wide = part(_fit_rows, penalised, jnp.where(penalised, l2, 1))
@@ -217,7 +217,7 @@ def _fit_rows(spec, rows, usable, l2, init, tol, max_steps, basis):
 def _fit_features(spec, rows, usable, l2, init, tol, max_steps, basis):
     """`fit` in the space of the features."""
     m = 1 if basis is None else basis.shape[1]
-    newton = _is_newton(spec, rows.x.shape, m)
+    newton = is_newton(spec, rows.x.shape, m)
     cap = jnp.int32(NEWTON_STEPS if newton else OTHER_STEPS) if max_steps is None else max_steps
     problem = _frame.make(jax.lax.stop_gradient(rows), jax.lax.stop_gradient(l2), spec.bias, basis)
     start = _frame.enter(problem, init, spec.bias)
@@ -233,11 +233,7 @@ def _fit_features(spec, rows, usable, l2, init, tol, max_steps, basis):
         )
     else:
         outcome = _finish(spec, problem, start, tol, cap, last)
-    # Where the optimum is at infinity the penalised weights vanish beside the others.
-    found = outcome.point.theta
-    found = jnp.where(outcome.separated & ~problem.free[None, :], 0, found)
-    found = _linalg.after(outcome.certified, found)
-    info = _info(outcome, tol, last)
+    found, info = said(problem, outcome, tol, last)
     if spec.complete:  # without, the call is eager: not differentiated
         live = _frame.live(problem, rows, l2)
         proper = usable & (info.status <= Status.MAX_STEPS)
@@ -246,6 +242,14 @@ def _fit_features(spec, rows, usable, l2, init, tol, max_steps, basis):
         flat = _implicit.root(gradient, hessian, live, found.reshape(-1), proper)
         found = flat.reshape(found.shape)
     return _frame.leave(problem, found, spec.bias), info, outcome.unsettled & usable
+
+
+def said(problem: Problem, outcome: _newton.Outcome, tol, cap) -> tuple[jax.Array, Info]:
+    """theta, and what is said of it."""
+    # Where the optimum is at infinity the penalised weights vanish beside the others.
+    found = outcome.point.theta
+    found = jnp.where(outcome.separated & ~problem.free[None, :], 0, found)
+    return _linalg.after(outcome.certified, found), _info(outcome, tol, cap)
 
 
 def _info(outcome: _newton.Outcome, tol: jax.Array, cap: jax.Array) -> Info:
@@ -265,12 +269,12 @@ def _info(outcome: _newton.Outcome, tol: jax.Array, cap: jax.Array) -> Info:
 def _is_wide(spec: Spec, rows: _rows.Rows | _checks.Table, m: int) -> bool:
     """Whether the rows are few beside the features: the default then works in their space."""
     n, d = rows.x.shape
-    if spec.solver is not None or _is_newton(spec, (n, d), m) or rows.axis.name is not None:
+    if spec.solver is not None or is_newton(spec, (n, d), m) or rows.axis.name is not None:
         return False
     return n < d and m * (n + spec.bias) <= DENSE_LIMIT
 
 
-def _is_newton(spec: Spec, shape: tuple[int, ...], m: int) -> bool:
+def is_newton(spec: Spec, shape: tuple[int, ...], m: int) -> bool:
     n, d = shape
     if spec.solver is not None:
         return spec.solver is solvers.newton
@@ -294,21 +298,17 @@ def _finish(spec, problem, start, tol, cap, last) -> _newton.Outcome:
         start.reshape(-1),
         (problem,),
         hessian=_passes.hessian(spec),
-        precondition=_preconditioner(spec, problem, start),
+        precondition=preconditioner(spec, problem, start),
         # Its gradient is of other coordinates than the residual, which can be larger.
         tol=tol / (1 + math.sqrt(start.shape[0])),
         max_steps=cap,
     )
     theta = flat.reshape(start.shape)
-    point = _passes.light(spec, problem, theta)
-    never = jnp.bool_(False)
-    # A penalty on every weight leaves only the bias free, which two classes hold.
-    coercive = ~jnp.any(problem.free[: problem.centre.size]) & ~jnp.any(problem.idle)
-    outcome = _newton.Outcome(point, steps, steps, coercive, never, point.margin > 0, never, never)
+    outcome = without_hessian(spec, problem, theta, steps)
     if start.size > DENSE_LIMIT:
         return outcome
     if not spec.complete:
-        return outcome._replace(unsettled=_open(outcome, tol) & (steps < last))
+        return outcome._replace(unsettled=is_open(outcome, tol) & (steps < last))
     # Far out in the tail of separable data rounding hides the direction that Newton's method shows
     # on the way there; hence twice: from the solver's point, and if that proves nothing, from afar.
     starts, origin = jnp.stack([theta, start]), _passes.value_at_origin(spec, problem)
@@ -319,24 +319,33 @@ def _finish(spec, problem, start, tol, cap, last) -> _newton.Outcome:
 
     def more(carry):
         outcome, i = carry
-        return _open(outcome, tol) & (outcome.trials < last) & (i < 2)
+        return is_open(outcome, tol) & (outcome.trials < last) & (i < 2)
 
     return jax.lax.while_loop(more, *_loops.steady(attempt, (outcome, jnp.int32(0))))[0]
 
 
-def _open(outcome: _newton.Outcome, tol: jax.Array) -> jax.Array:
+def without_hessian(spec, problem, theta, steps) -> _newton.Outcome:
+    """What one pass says of a point that another solver found."""
+    point = _passes.light(spec, problem, theta)
+    never = jnp.bool_(False)
+    # A penalty on every weight leaves only the bias free, which two classes hold.
+    coercive = ~jnp.any(problem.free[: problem.centre.size]) & ~jnp.any(problem.idle)
+    return _newton.Outcome(point, steps, steps, coercive, never, point.margin > 0, never, never)
+
+
+def is_open(outcome: _newton.Outcome, tol: jax.Array) -> jax.Array:
     """Whether nothing is proved yet."""
     passed = outcome.certified & (outcome.point.residual <= tol)
     return ~(passed | outcome.separated | outcome.quasi) & jnp.isfinite(outcome.point.value)
 
 
-def _preconditioner(spec: Spec, problem: Problem, theta: jax.Array) -> jax.Array | None:
+def preconditioner(spec: Spec, problem: Problem, theta: jax.Array) -> jax.Array | None:
     """About the Hessian where every score is 0, `(p, p)`, the same for each degree of freedom.
 
     From a sample of the rows: that costs a step or two, and saves the time of many.
     """
     p = theta.shape[1]
-    if p > min(DENSE_LIMIT, problem.rows.weight.size * _rows.devices(problem.rows.axis)):
+    if p > min(DENSE_LIMIT, problem.rows.x.shape[0] * _rows.devices(problem.rows.axis)):
         return None
     bare = problem.rows._replace(offset=None)
     sample = _rows.sample(bare, SAMPLES_PER_COORDINATE * p)

@@ -206,6 +206,22 @@ def any_rows(a: jax.Array, axis: Axis) -> jax.Array:
     return across((), here.astype(jnp.float32), axis)[1] > 0
 
 
+def present(rows: Rows, k: int) -> jax.Array:
+    """Which of k classes have weight, `(k,)`; a soft label is of all that it gives a part."""
+    if rows.y.ndim == 2:
+        of = rows.y > 0
+    elif jnp.issubdtype(rows.y.dtype, jnp.floating):
+        of = jnp.stack([rows.y < 1, rows.y > 0], axis=1)
+    else:
+        of = rows.y[:, None] == jnp.arange(k, dtype=rows.y.dtype)[None, :]
+    return any_rows(of & (rows.weight > 0)[:, None], rows.axis)
+
+
+def where(keep: jax.Array, rows: Rows) -> Rows:
+    """The rows, without any weight unless `keep ()`."""
+    return rows._replace(weight=jnp.where(keep, rows.weight, 0))
+
+
 def one_row(rows: Rows) -> jax.Array:
     """A clean row with weight, `(d,)`, the same for all devices; any row where there is none."""
     bare = rows._replace(offset=None)

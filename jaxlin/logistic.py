@@ -240,7 +240,7 @@ def fit_firth(
 def _fit_firth(bias, complete, data, offset, tol, max_steps):
     rows, total, valid = _rows.prepare(data, num_classes=2, offset=offset)
     valid &= (tol >= 0) & (max_steps >= 0)
-    rows = rows._replace(weight=jnp.where(valid, rows.weight, 0))
+    rows = _rows.where(valid, rows)
     # A lane that is not valid has no column in play, and so a minimum.
     total = jnp.where(valid, total, 1)
     (_, d), dtype = rows.x.shape, rows.weight.dtype
@@ -328,8 +328,7 @@ def _fit(spec, k, data, l2, offset, init, tol, max_steps):
     rows, valid = _risk.prepare(data, k, offset, l2, tol, max_steps)
     start = None if init is None else jax.tree.map(lambda a: a[None], Linear(*init))
     rows, valid, start = _risk.begin(spec, rows, valid, start)
-    seen = (rows.weight > 0)[:, None] & jnp.stack([rows.y < 1, rows.y > 0], axis=1)
-    zero, one = _rows.any_rows(seen, rows.axis)
+    zero, one = _rows.present(rows, 2)
     found, info, unsettled = _risk.fit(
         spec,
         rows,

@@ -203,12 +203,7 @@ def from_reference(params: Linear) -> Linear:
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _fit(spec, k, data, l2, offset, init, tol, max_steps):
     rows, valid = _risk.prepare(data, k, offset, l2, tol, max_steps)
-    seen = (rows.weight > 0)[:, None]
-    if rows.y.ndim == 1:
-        given = rows.y[:, None] == jnp.arange(k, dtype=rows.y.dtype)[None, :]
-    else:
-        given = rows.y > 0
-    present = _rows.any_rows(seen & given, rows.axis)
+    present = _rows.present(rows, k)
     if init is not None:
         init = Linear(
             weights=jnp.where(present[:, None], init.weights, 0),

@@ -370,8 +370,7 @@ def _run(kind, bias, *arguments):
 def _fit(kind, bias, complete, data, l2, tol, max_steps):
     rows, _, valid = _rows.prepare(data, num_classes=2)
     valid &= jnp.all((l2 > 0) & jnp.isfinite(l2)) & (tol >= 0) & (max_steps >= 0)
-    seen = (rows.weight > 0)[:, None] & jnp.stack([rows.y < 1, rows.y > 0], axis=1)
-    zero, one = _rows.any_rows(seen, rows.axis)
+    zero, one = _rows.present(rows, 2)
     usable = valid & zero & one
     rows = rows._replace(weight=jnp.where(usable, rows.weight, 0))
     l2 = jnp.where(valid, l2, 1)

@@ -28,10 +28,12 @@ from jaxlin import (
     resample,
     softmax,
     solvers,
+    streaming,
     svm,
     types,
     updates,
 )
+from jaxlin._archive import load, save
 from jaxlin._dispatch import log_probabilities, predict, probabilities, scores
 from jaxlin.types import (
     FitError,
@@ -70,6 +72,7 @@ __all__ = [
     "lda",
     "least_squares",
     "linear",
+    "load",
     "log_probabilities",
     "logistic",
     "losses",
@@ -84,9 +87,11 @@ __all__ = [
     "quadratic",
     "raise_if_failed",
     "resample",
+    "save",
     "scores",
     "softmax",
     "solvers",
+    "streaming",
     "svm",
     "types",
     "updates",

@@ -11,7 +11,8 @@ less than the rounding bound of that sum at the returned params. Shapes as in `_
 
 import functools
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -32,7 +33,7 @@ from jaxlin import (
 )
 from jaxlin._frame import Problem
 from jaxlin._passes import Spec
-from jaxlin.types import Info, Linear, Status
+from jaxlin.types import Hyperplane, Info, Linear, Status
 
 # Up to this many coordinates the default is Newton's method, and L-BFGS beyond.
 NEWTON_LIMIT = 256
@@ -44,6 +45,22 @@ DENSE_LIMIT = 1024
 NEWTON_STEPS, OTHER_STEPS = 100, 1000
 # Rows per coordinate that a preconditioner is made of.
 SAMPLES_PER_COORDINATE = 32
+
+
+class Smooth(NamedTuple):
+    """What a method is, to the engine.
+
+    joint: whether its params are of k classes at once
+    """
+
+    loss: Callable[..., jax.Array]
+    curvature: Callable[..., jax.Array]
+    agreement: Callable[..., _passes.Agreement]
+    joint: bool
+
+
+# The methods of this engine, by their fit.
+SMOOTH: dict[Callable, Smooth] = {}
 
 
 def check_solver(solver: Any) -> solvers.Solver | None:
@@ -300,7 +317,7 @@ def _finish(spec, problem, start, tol, cap, last) -> _newton.Outcome:
         hessian=_passes.hessian(spec),
         precondition=preconditioner(spec, problem, start),
         # Its gradient is of other coordinates than the residual, which can be larger.
-        tol=tol / (1 + math.sqrt(start.shape[0])),
+        tol=tol / slack(start.shape[0]),
         max_steps=cap,
     )
     theta = flat.reshape(start.shape)
@@ -322,6 +339,17 @@ def _finish(spec, problem, start, tol, cap, last) -> _newton.Outcome:
         return is_open(outcome, tol) & (outcome.trials < last) & (i < 2)
 
     return jax.lax.while_loop(more, *_loops.steady(attempt, (outcome, jnp.int32(0))))[0]
+
+
+def slack(m: int) -> float:
+    """How much smaller than the residual a solver's own is to be."""
+    return 1 + math.sqrt(m)
+
+
+def limit_of(one: jax.Array, bias: bool, dtype: Any) -> Hyperplane:
+    """The plane for rows of one class, class 1 or not."""
+    lost = jnp.asarray(0.0 if bias else jnp.nan, dtype)
+    return Hyperplane(weights=lost, bias=lost + jnp.where(one, jnp.inf, -jnp.inf).astype(dtype))
 
 
 def without_hessian(spec, problem, theta, steps) -> _newton.Outcome:

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from jaxlin import _loops
+from jaxlin import _loops, _stream
 from jaxlin._checks import Axis, Table, safe_range, working_dtype
 
 # A block of x of about this many entries leaves room in a core's cache for what is made of it.
@@ -50,6 +50,26 @@ class Rows(NamedTuple):
     offset: jax.Array | None
     ok: jax.Array
     feature_mask: jax.Array | None
+    axis: Axis = Axis()
+
+
+class Streamed(NamedTuple):
+    """Rows that are read block by block: in the place of `Rows` wherever they are folded over.
+
+    x: what is known of them
+    scale: `()`, what a weight is multiplied with, so that they sum to one; 0 for invalid data
+    classes: `(k,)`, which have weight
+    first: `(d,)`, a clean row with weight
+    some: a sample that holds a row of every class with weight
+    """
+
+    x: _stream.Stream
+    scale: jax.Array
+    classes: jax.Array
+    first: jax.Array
+    some: Rows
+    feature_mask: jax.Array | None
+    offset: None = None
     axis: Axis = Axis()
 
 
@@ -118,8 +138,30 @@ def fold(
     Returns:
       `(sums, maxima)` over all rows.
     """
+    if isinstance(rows, Streamed):
+        return _fold_stream(f, rows, entries)
     sums, maxima = _fold_here(f, rows, entries)
     return across(sums, maxima, rows.axis)
+
+
+def _fold_stream(f, rows, entries):
+    def of_block(i):
+        x, y, weight = _stream.read(rows.x, i)
+        block = Rows(x, y, weight * rows.scale, None, _usable(x, rows.feature_mask), None)
+        return _fold_here(f, block._replace(feature_mask=rows.feature_mask), entries)
+
+    sums, maxima = jax.eval_shape(of_block, jnp.int32(0))
+    init = _loops.filled(sums, 0), _loops.filled(maxima, -jnp.inf)
+
+    def step(carry, i):
+        added, largest = of_block(i)
+        return (
+            jax.tree.map(jnp.add, carry[0], added),
+            jax.tree.map(jnp.maximum, carry[1], largest),
+        ), None
+
+    blocks = jnp.arange(rows.x.form.blocks, dtype=jnp.int32)
+    return jax.lax.scan(step, init, blocks)[0]
 
 
 def _fold_here(f, rows, entries):
@@ -208,6 +250,8 @@ def any_rows(a: jax.Array, axis: Axis) -> jax.Array:
 
 def present(rows: Rows, k: int) -> jax.Array:
     """Which of k classes have weight, `(k,)`; a soft label is of all that it gives a part."""
+    if isinstance(rows, Streamed):
+        return rows.classes
     if rows.y.ndim == 2:
         of = rows.y > 0
     elif jnp.issubdtype(rows.y.dtype, jnp.floating):
@@ -219,11 +263,15 @@ def present(rows: Rows, k: int) -> jax.Array:
 
 def where(keep: jax.Array, rows: Rows) -> Rows:
     """The rows, without any weight unless `keep ()`."""
+    if isinstance(rows, Streamed):
+        return rows._replace(scale=jnp.where(keep, rows.scale, 0), some=where(keep, rows.some))
     return rows._replace(weight=jnp.where(keep, rows.weight, 0))
 
 
 def one_row(rows: Rows) -> jax.Array:
     """A clean row with weight, `(d,)`, the same for all devices; any row where there is none."""
+    if isinstance(rows, Streamed):
+        return rows.first
     bare = rows._replace(offset=None)
     own = clean(take(bare, jnp.argmax(rows.weight)[None])).x[0]
     if rows.axis.name is None:
@@ -335,6 +383,8 @@ def sample(rows: Rows, most: int) -> Rows:
 
     These are spread evenly, and in step with no period that rows or labels may have.
     """
+    if isinstance(rows, Streamed):
+        return sample(rows.some, most)
     n, most = rows.x.shape[0], -(-most // devices(rows.axis))
     golden = (math.sqrt(5) - 1) / 2
     at = np.arange(n) if n <= most else np.floor(n * (np.arange(most) * golden % 1))

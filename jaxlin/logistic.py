@@ -340,8 +340,7 @@ def _fit(spec, k, data, l2, offset, init, tol, max_steps):
         max_steps=max_steps,
     )
     params = Hyperplane(weights=found.weights[0], bias=found.bias[0])
-    lost = jnp.asarray(0.0 if spec.bias else jnp.nan, l2.dtype)
-    limit = Hyperplane(weights=lost, bias=lost + jnp.where(one, jnp.inf, -jnp.inf).astype(l2.dtype))
+    limit = _risk.limit_of(one, spec.bias, l2.dtype)
     return _risk.in_place(params, info, limit, valid, zero & one, (data, l2, offset)), unsettled
 
 
@@ -358,3 +357,6 @@ def _agreement(scores: jax.Array, y: jax.Array) -> _passes.Agreement:
     sign = jnp.where(y > 0, 1, -1).astype(scores.dtype)[None]
     tight = ((y > 0) & (y < 1))[None]
     return _passes.Agreement(value=sign * scores, sign=sign, tight=tight, inert=jnp.zeros(1, bool))
+
+
+_risk.SMOOTH[fit] = _risk.Smooth(_loss, _curvature, _agreement, joint=False)

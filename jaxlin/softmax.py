@@ -245,3 +245,6 @@ def _agreement(scores: jax.Array, y: jax.Array) -> _passes.Agreement:
         tight=tight,
         inert=(classes == label) | (scores <= _frame.NEVER / 2),
     )
+
+
+_risk.SMOOTH[fit] = _risk.Smooth(losses.softmax, _curvature, _agreement, joint=True)

@@ -12,10 +12,12 @@ PACKAGE = pathlib.Path(jaxlin.__file__).parent
 # Each module imports only from lines above its own and from its left; a method, only from above.
 BELOW = [
     "types",
+    "_archive",
     "_checks",
     "labels",
     "_options",
     "_loops",
+    "_stream",
     "_rows",
     "_linalg",
     "_implicit",

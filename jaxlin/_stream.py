@@ -1,0 +1,133 @@
+"""Rows that are not in memory: what a compiled program knows of them, and how it reads a block.
+
+A program holds a number under which the reader is found on the host, and asks for block after
+block; while it works on one the next is read. Shapes: `n` rows, `d` features.
+"""
+
+import dataclasses
+import itertools
+import threading
+import weakref
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+@jax.tree_util.register_static
+@dataclasses.dataclass(frozen=True)
+class Form:
+    """What is static.
+
+    n, d: rows and features
+    size: rows in a block; the last is filled up with rows of weight 0
+    dtype: of x
+    labels: number of columns of soft labels, 1 for probabilities, 0 for class indices
+    """
+
+    n: int
+    d: int
+    size: int
+    dtype: Any
+    labels: int
+
+    @property
+    def blocks(self) -> int:
+        return -(-self.n // self.size)
+
+
+class Stream(NamedTuple):
+    """In the place of x.
+
+    handle: `()` int32, the number of its reader
+    """
+
+    handle: jax.Array
+    form: Form
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.form.n, self.form.d
+
+    @property
+    def dtype(self) -> Any:
+        return self.form.dtype
+
+
+Block = tuple[np.ndarray, np.ndarray, np.ndarray]
+_READERS: "weakref.WeakValueDictionary[int, Reader]" = weakref.WeakValueDictionary()
+_NUMBERS = itertools.count(1)
+
+
+class Reader:
+    """Serves blocks of one size in any order; those in order are read ahead.
+
+    Args:
+      form: of the blocks.
+      fetch: `f(start)`, an iterator over blocks `(x, y, weight)` from block `start` on.
+    """
+
+    def __init__(self, form: Form, fetch: Callable[[int], Any]):
+        self.form, self.fetch = form, fetch
+        self.passes = 0
+        self.error: BaseException | None = None
+        self.lock = threading.Lock()
+        self.pool = ThreadPoolExecutor(1, thread_name_prefix="jaxlin-stream")
+        self.ahead: tuple[int, Any, Future] | None = None
+        self.number = next(_NUMBERS)
+        _READERS[self.number] = self
+
+    def stream(self) -> Stream:
+        return Stream(np.int32(self.number), self.form)  # type: ignore[arg-type]
+
+    def block(self, i: int) -> Block:
+        with self.lock:
+            self.passes += i == 0
+            if self.ahead is not None and self.ahead[0] == i:
+                _, blocks, coming = self.ahead
+                found = coming.result()
+            else:
+                self._drop()
+                blocks = self.fetch(i)
+                found = next(blocks)
+            following = i + 1
+            if following == self.form.blocks:
+                # Passes follow each other: the first block of the next.
+                following, blocks = 0, self.fetch(0)
+            self.ahead = following, blocks, self.pool.submit(next, blocks)
+            return found
+
+    def _drop(self) -> None:
+        if self.ahead is not None:
+            self.ahead[2].exception()  # wait: an iterator has one user at a time
+            self.ahead = None
+
+    def close(self) -> None:
+        with self.lock:
+            self._drop()
+            self.pool.shutdown()
+
+
+def read(stream: Stream, i: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """`(x (size, d), y, weight (size,))` of block i, in a compiled program."""
+    form = stream.form
+    working = jnp.promote_types(form.dtype, jnp.float32)
+    shape = (form.size,) if form.labels < 2 else (form.size, form.labels)
+    shapes = (
+        jax.ShapeDtypeStruct((form.size, form.d), form.dtype),
+        jax.ShapeDtypeStruct(shape, working if form.labels else jnp.int32),
+        jax.ShapeDtypeStruct((form.size,), working),
+    )
+    return jax.pure_callback(_serve, shapes, stream.handle, i)
+
+
+def _serve(handle: Any, i: Any) -> Block:
+    reader = _READERS[int(handle)]
+    try:
+        return reader.block(int(i))
+    except BaseException as error:
+        reader.error = error
+        raise

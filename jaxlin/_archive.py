@@ -80,7 +80,7 @@ def load(path: str | os.PathLike) -> Any:
       {'folds': [1, 2], 'note': 'first try'}
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         return _restored(json.loads(str(arrays[TREE])), arrays)
     except OSError:
@@ -93,10 +93,11 @@ def _described(node: Any, arrays: dict[str, np.ndarray], where: str) -> Any:
     if node is None or isinstance(node, bool | int | float | str):
         return {"value": node}
     if isinstance(node, tuple) and hasattr(node, "_fields"):
-        module = type(node).__module__.removeprefix("jaxlin.")
-        if module not in HOLDERS:
+        module = _home(type(node))
+        if module is None:
             raise TypeError(f"{where}: {type(node).__qualname__} is no type of jaxlin")
-        fields = {f: _described(v, arrays, f"{where}.{f}") for f, v in node._asdict().items()}
+        pairs = zip(node._fields, node, strict=True)
+        fields = {f: _described(v, arrays, f"{where}.{f}") for f, v in pairs}
         return {"type": f"{module}.{type(node).__name__}", "fields": fields}
     if isinstance(node, list | tuple):
         kind = "tuple" if isinstance(node, tuple) else "list"
@@ -126,7 +127,7 @@ def _restored(node: Any, arrays: dict[str, np.ndarray]) -> Any:
         module, name = node["type"].split(".")
         if module not in HOLDERS:
             raise ValueError(f"{module}: no module whose types are saved")
-        kind = getattr(importlib.import_module(f"jaxlin.{module}"), name)
+        kind = getattr(_holder(module), name)
         if not (isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")):
             raise ValueError(f"{name}: no NamedTuple")
         return kind(**{f: _restored(v, arrays) for f, v in node["fields"].items()})
@@ -143,3 +144,13 @@ def _restored(node: Any, arrays: dict[str, np.ndarray]) -> Any:
         return jax.random.wrap_key_data(jnp.asarray(array), impl=node["key"])
     narrowed = jax.dtypes.canonicalize_dtype(array.dtype) != array.dtype
     return array if narrowed else jnp.asarray(array)
+
+
+def _holder(module: str) -> Any:
+    return importlib.import_module(f"jaxlin.{module}")
+
+
+def _home(kind: type) -> str | None:
+    """The module that users know a type by."""
+    known = (m for m in HOLDERS if getattr(_holder(m), kind.__name__, None) is kind)
+    return next(known, None)

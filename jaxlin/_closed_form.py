@@ -46,6 +46,8 @@ class Offer(NamedTuple):
 
 
 OFFERS: dict[Callable, Offer] = {}
+# Fits by statistics that merge: of `moments`, and what finds params of them.
+FROM_MOMENTS: dict[Callable, tuple[Callable, Callable]] = {}
 
 
 def offered(fit: Callable, options: dict[str, Any]) -> Offer | None:

@@ -114,7 +114,7 @@ class Reader:
 def read(stream: Stream, i: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """`(x (size, d), y, weight (size,))` of block i, in a compiled program."""
     form = stream.form
-    working = jnp.promote_types(form.dtype, jnp.float32)
+    working = form.dtype if np.dtype(form.dtype).itemsize >= 4 else np.dtype(np.float32)
     shape = (form.size,) if form.labels < 2 else (form.size, form.labels)
     shapes = (
         jax.ShapeDtypeStruct((form.size, form.d), form.dtype),

@@ -17,9 +17,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _bayes, _checks, _linalg, _scatter
+from jaxlin import _bayes, _checks, _closed_form, _linalg, _scatter
 from jaxlin._linalg import dot
-from jaxlin.moments import ClassMoments, TiedMoments
+from jaxlin.moments import ClassMoments, TiedMoments, per_class, tied
 from jaxlin.types import Gaussian, Info, Linear, Quadratic, TiedGaussian
 
 
@@ -514,3 +514,7 @@ def _common(divisor, s, valid, given, mask, source):
     deficient = inverse.deficient | _bayes.few_degrees(s, given, mask)
     info = _bayes.verdict(s, valid, small, deficient, objective)
     return _bayes.settled(params, info, valid & ~small, (source, given)), info
+
+
+_closed_form.FROM_MOMENTS[fit] = per_class, fit_from_moments
+_closed_form.FROM_MOMENTS[fit_tied] = tied, fit_tied_from_moments

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 
 from jaxlin import _bayes, _checks, _closed_form, _linalg, _rows, _scatter
 from jaxlin._linalg import dot
-from jaxlin.moments import ClassMoments, TiedMoments
+from jaxlin.moments import ClassMoments, TiedMoments, tied
 from jaxlin.types import Info, Linear
 
 
@@ -301,3 +301,6 @@ def _ledoit_wolf(data):
     noise = jnp.minimum(jnp.maximum(noise, 0), apart)
     amount = jnp.where(apart > 0, noise / jnp.where(apart > 0, apart, 1), 0)
     return jnp.where(valid & (total > 0), amount, jnp.nan)
+
+
+_closed_form.FROM_MOMENTS[fit] = tied, fit_from_moments

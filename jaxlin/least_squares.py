@@ -42,7 +42,7 @@ import jax.numpy as jnp
 
 from jaxlin import _bayes, _checks, _closed_form, _implicit, _linalg, _rows, _scatter, linear
 from jaxlin._linalg import dot
-from jaxlin.moments import ClassMoments, RegressionMoments, TiedMoments
+from jaxlin.moments import ClassMoments, RegressionMoments, TiedMoments, tied
 from jaxlin.types import Hyperplane, Info, Linear, Status
 
 # Squared pivots, and unexplained parts of the targets, from which the normal equations keep all but
@@ -477,3 +477,5 @@ def _reweighed(s, valid, source, *, num_classes=None, l2=0.0, bias=True):
 _closed_form.OFFERS[fit] = _closed_form.Offer(
     frozenset({"num_classes", "l2", "bias"}), _factors, _relabelled, _reweighed
 )
+
+_closed_form.FROM_MOMENTS[fit] = tied, fit_from_moments

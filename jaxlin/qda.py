@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _bayes, _checks, _closed_form, _scatter
-from jaxlin.moments import ClassMoments
+from jaxlin.moments import ClassMoments, per_class
 from jaxlin.types import Info, Quadratic
 
 
@@ -178,3 +178,5 @@ _closed_form.OFFERS[fit] = _closed_form.Offer(
     reweighed=_reweighed,
     per_class=True,
 )
+
+_closed_form.FROM_MOMENTS[fit] = per_class, fit_from_moments

@@ -93,6 +93,11 @@ HOST_ONLY = {
     "types.describe",
     "types.raise_if_failed",
     "distributed.shard",
+    "streaming.arrays",
+    "streaming.csv",
+    "streaming.fit",
+    "streaming.moments_of",
+    "streaming.run",
 }
 # What takes a function and returns one: what they return is tested among FITS and CASES.
 COMBINATORS = {

@@ -56,7 +56,15 @@ def test_a_sweep_is_one_compile(name):
     known = inspect.signature(inner).parameters
     swept = {option: value for option, value in SWEEPS.items() if option in known}
     if not swept:
-        assert known.keys() <= {"x", "y", "threshold", "priors", "divisor", "axis_name", *public.SHARED}
+        assert known.keys() <= {
+            "x",
+            "y",
+            "threshold",
+            "priors",
+            "divisor",
+            "axis_name",
+            *public.SHARED,
+        }
         pytest.skip("a fit without a number to sweep over")
     x, y, weight, mask = fit.draw(0)
     fit(x, y, weight, mask, **swept)

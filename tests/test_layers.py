@@ -50,7 +50,7 @@ BELOW = [
 ]
 METHODS = ["perceptron", "least_squares", "fisher", "lda", "qda", "logistic", "softmax", "svm"]
 OF_FITS = ["_lanes", "multiclass", "resample", "_estimate", "_separation", "inference"]
-OF_FITS += ["distributed", "streaming", "plot"]
+OF_FITS += ["distributed", "_source", "_descent", "streaming", "plot"]
 COMMAND_LINE = ["_sheet", "_table", "_evaluate", "_report", "__main__"]
 ORDER = [*BELOW, *METHODS, *OF_FITS, *COMMAND_LINE]
 ALLOWED = {"jax", "jaxlin", "optax", "numpy"} | sys.stdlib_module_names
@@ -121,8 +121,8 @@ def test_nothing_but_the_declared_dependencies():
         for node, names, top in imports(name):
             for full in names:
                 root = full.split(".")[0]
-                if root == "matplotlib":
-                    assert not top, f"{name}, line {node.lineno}: matplotlib at module level"
+                if root in ("matplotlib", "tqdm"):
+                    assert not top, f"{name}, line {node.lineno}: {root} at module level"
                 else:
                     assert root in ALLOWED, f"{name}, line {node.lineno}: {full}"
 

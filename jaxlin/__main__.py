@@ -9,6 +9,7 @@ import argparse
 import io
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -64,6 +65,12 @@ def _parser() -> argparse.ArgumentParser:
         help="the column to predict (default: target, class, label or y, else the last)",
     )
     parser.add_argument("--folds", type=int, default=10, help="how many (default: 10)")
+    parser.add_argument(
+        "--stream",
+        action="store_true",
+        help="for a file larger than memory, of numbers and commas: read it in blocks into a "
+        "temporary folder (TMPDIR), and fit what can be fitted block by block",
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the folds (default: 0)")
     parser.add_argument("--plot", metavar="FILE.png", help="draw the accuracies")
     parser.add_argument("--json", metavar="FILE", help="write the results for machines")
@@ -72,6 +79,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(arguments: argparse.Namespace) -> None:
     _check(arguments)
+    if arguments.stream:
+        _run_streamed(arguments)
+        return
     data = _data(arguments)
     # Only now: --help, a mistyped option and an unreadable file should not wait for these.
     import jax
@@ -87,9 +97,37 @@ def _run(arguments: argparse.Namespace) -> None:
         notes = [*data.notes, *notes]
         print(_report.heading(data, len(weights), notes), end="\n\n", flush=True)
         outcomes = _evaluated(data, weights)
+    _show(arguments, data, outcomes, len(weights), notes)
+
+
+def _run_streamed(arguments: argparse.Namespace) -> None:
+    import jax
+
+    from jaxlin import _large, _report
+
+    if arguments.plot:
+        _report.check_plot(arguments.plot)
+    progress = _Progress()
+    with tempfile.TemporaryDirectory(prefix="jaxlin-") as folder, jax.enable_x64(True):
+        try:
+            data = _large.read(arguments.data, arguments.target, folder, progress)
+            progress.clear()
+            folds = arguments.folds
+            print(_report.heading(data, folds, data.notes, _report.BY_ROWS), end="\n\n", flush=True)
+            outcomes = _large.evaluate(data, folds, arguments.seed, progress)
+        finally:
+            progress.clear()
+        _show(arguments, data, outcomes, folds, data.notes)
+
+
+def _show(
+    arguments: argparse.Namespace, data: Any, outcomes: list, folds: int, notes: list
+) -> None:
+    from jaxlin import _report
+
     print(_report.table(outcomes), flush=True)
     if arguments.json:
-        about = {"folds": len(weights), "seed": arguments.seed, "notes": notes}
+        about = {"folds": folds, "seed": arguments.seed, "notes": notes}
         _report.write_json(arguments.json, data, outcomes, **about)
     if arguments.plot:
         _report.plot(arguments.plot, data, outcomes)
@@ -112,6 +150,8 @@ def _check(arguments: argparse.Namespace) -> None:
         raise BadInput(f"--folds: expected at least 2, got {arguments.folds}")
     if not 0 <= arguments.seed < 2**32:
         raise BadInput(f"--seed: expected from 0 to 2^32 - 1, got {arguments.seed}")
+    if arguments.stream and arguments.data is None:
+        raise BadInput("--stream: reads a file, but no file was given")
     if arguments.target is not None and arguments.data is None:
         raise BadInput("--target: names a column of a file, but no file was given")
     for option in ("json", "plot"):

@@ -16,10 +16,11 @@ from jaxlin.types import Status
 if TYPE_CHECKING:
     from jaxlin._evaluate import Outcome
 
+STRATIFIED, BY_ROWS = "stratified", "folds drawn row by row"
 HEADINGS = ("method", "accuracy", "log loss", "fit", "compile", "status")
 
 
-def heading(data: Data, folds: int, notes: Sequence[str]) -> str:
+def heading(data: Data, folds: int, notes: Sequence[str], how: str = STRATIFIED) -> str:
     """What was read, what was done to it, and how it is judged."""
     sizes = np.bincount(data.y, minlength=len(data.classes))
     classes = [f"{name} {size:,}" for name, size in zip(data.classes, sizes, strict=True)]
@@ -30,8 +31,8 @@ def heading(data: Data, folds: int, notes: Sequence[str]) -> str:
             f"{data.source}: {count(n, 'row')}, {count(d, 'feature')}, "
             f"{len(classes)} classes ({', '.join(classes[:10])}{more})",
             *(f"  {note}" for note in notes),
-            f"{folds}-fold cross-validation, stratified; columns standardised by each fold's "
-            "training rows",
+            f"{folds}-fold cross-validation, {how}; columns standardised by each fold's training "
+            "rows",
         ]
     )
 

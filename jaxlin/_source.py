@@ -84,14 +84,12 @@ class Csv(Source):
         self._places: dict[tuple[int, int], tuple[int, int]] = {}
 
     def blocks(self) -> Iterator[Block]:
-        with open(self._path, newline="", encoding="utf-8") as file:
-            names, _ = self._heading(file)
-        return self.fetch(rows_in_block(len(names), 8), 0)
+        return self.fetch(rows_in_block(len(heading(self._path)), 8), 0)
 
     def fetch(self, size: int, start: int) -> Iterator[Block]:
         with open(self._path, newline="", encoding="utf-8") as file:
-            names, header = self._heading(file)
-            column = _column_of(self._path, names, self._target)
+            names, header = _heading_of(file)
+            column = column_of(self._path, names, self._target)
             place, line = self._places.get((size, start), (header, int(header > 0)))
             skip = 0 if (size, start) in self._places else start
             file.seek(place)
@@ -104,13 +102,6 @@ class Csv(Source):
                 if block >= start:
                     yield self._numbers(rows, len(names), column)
                 block += 1
-
-    def _heading(self, file: Any) -> tuple[list[str], int]:
-        first = next(text.reader([file.readline()]), [])
-        names = [cell.strip() for cell in first]
-        if any(is_number(name) for name in names):
-            return [f"column {i + 1}" for i in range(len(names))], 0
-        return names, file.tell()
 
     def _numbers(self, rows: list[tuple[int, list[str]]], width: int, column: int) -> Block:
         for line, cells in rows:
@@ -357,7 +348,21 @@ def _lines(file: Any, size: int, line: int) -> tuple[list[tuple[int, list[str]]]
     return rows, line
 
 
-def _column_of(path: str, names: list[str], target: str | int) -> int:
+def heading(path: str) -> list[str]:
+    """The names of a file's columns; numbers in the first line are no names."""
+    with open(path, newline="", encoding="utf-8") as file:
+        return _heading_of(file)[0]
+
+
+def _heading_of(file: Any) -> tuple[list[str], int]:
+    """The names, and where the rows begin."""
+    names = [cell.strip() for cell in next(text.reader([file.readline()]), [])]
+    if any(is_number(name) for name in names):
+        return [f"column {i + 1}" for i in range(len(names))], 0
+    return names, file.tell()
+
+
+def column_of(path: str, names: list[str], target: str | int) -> int:
     if isinstance(target, int):
         if -len(names) <= target < len(names):
             return target % len(names)

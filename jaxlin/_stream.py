@@ -13,7 +13,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 
@@ -118,16 +117,35 @@ def read(stream: Stream, i: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]
     shape = (form.size,) if form.labels < 2 else (form.size, form.labels)
     shapes = (
         jax.ShapeDtypeStruct((form.size, form.d), form.dtype),
-        jax.ShapeDtypeStruct(shape, working if form.labels else jnp.int32),
+        jax.ShapeDtypeStruct(shape, working if form.labels else np.int32),
         jax.ShapeDtypeStruct((form.size,), working),
     )
-    return jax.pure_callback(_serve, shapes, stream.handle, i)
+    halves = jax.tree.map(_halved_shape, shapes)
+    found = jax.pure_callback(_serve, halves, stream.handle, i)
+    return tuple(_whole(a, s.dtype) for a, s in zip(found, shapes, strict=True))  # type: ignore
 
 
-def _serve(handle: Any, i: Any) -> Block:
+# The threads that call back know nothing of `jax.enable_x64`, and would narrow numbers of 64 bits.
+
+
+def _halved_shape(s: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct((*s.shape, 2), np.uint32) if s.dtype.itemsize == 8 else s
+
+
+def _halved(a: np.ndarray) -> np.ndarray:
+    if a.dtype.itemsize < 8:
+        return a
+    return np.ascontiguousarray(a).view(np.uint32).reshape(*a.shape, 2)
+
+
+def _whole(a: jax.Array, dtype: Any) -> jax.Array:
+    return jax.lax.bitcast_convert_type(a, dtype) if dtype.itemsize == 8 else a
+
+
+def _serve(handle: Any, i: Any) -> Any:
     reader = _READERS[int(handle)]
     try:
-        return reader.block(int(i))
+        return tuple(_halved(a) for a in reader.block(int(i)))
     except BaseException as error:
         reader.error = error
         raise

@@ -9,7 +9,20 @@ import sys
 import numpy as np
 import pytest
 
-from jaxlin import _evaluate, _report, _table, perceptron
+import jaxlin
+from jaxlin import (
+    _evaluate,
+    _large,
+    _report,
+    _table,
+    datasets,
+    lda,
+    metrics,
+    perceptron,
+    qda,
+    resample,
+    softmax,
+)
 from jaxlin.__main__ import main
 from jaxlin._sheet import BadInput
 from jaxlin.types import Status
@@ -342,3 +355,63 @@ def test_as_a_process(write):
     assert shown.returncode == 0 and "--target COLUMN" in shown.stdout and not shown.stderr
     refused = run(write("a,kind\n1\n"))
     assert refused.returncode == 2 and refused.stderr.count("\n") == 1
+
+
+# A file larger than memory
+
+
+def iris(rows=150):
+    x, y, features, classes = datasets.iris()
+    lines = [",".join([*map(str, row), classes[c]]) for row, c in zip(x, y, strict=True)]
+    return "\n".join([",".join([*features, "class"]), *lines[:rows]]) + "\n"
+
+
+def test_stream(write, capsys, tmp_path):
+    found = tmp_path / "found.json"
+    assert main([write(iris()), "--stream", "--folds", "3", "--json", str(found)]) == 0
+    out = capsys.readouterr().out
+    assert "150 rows, 4 features, 3 classes (setosa 50, versicolor 50, virginica 50)" in out
+    assert "3-fold cross-validation, folds drawn row by row" in out
+    content = json.loads(found.read_text())
+    methods = {m["name"]: m for m in content["methods"]}
+    assert methods.keys() == {"least squares", "LDA", "QDA", "softmax"}
+    assert all(m["status"] == {"CONVERGED": 3} for m in methods.values())
+    assert methods["LDA"]["accuracy"] > 0.95 and methods["softmax"]["log_loss"] < 0.2
+    assert methods["least squares"]["log_loss"] is None
+
+
+def test_streamed_folds_are_those_of_fits_in_memory():
+    """The closed forms by moments, and a smooth fit over blocks, on the same folds."""
+    x, y, *_ = datasets.iris()
+    data = _table.Data("iris", x, y.astype(np.int64), list("abcd"), list("xyz"), "y", [])
+    outcomes = {o.name: o for o in _large.evaluate(data, 2, 0, lambda _: None)}
+    fold = np.random.default_rng((0, 0)).integers(2, size=150)
+    for name, fit in (("LDA", lda.fit), ("QDA", qda.fit)):
+        for f in range(2):
+            params, _ = fit(x[fold != f], y[fold != f])
+            scores = jaxlin.scores(params, x[fold == f])
+            assert abs(metrics.log_loss(scores, y[fold == f]) - outcomes[name].log_loss[f]) < 1e-8
+    scaled = resample.on_standardized(softmax.fit)
+    params, _ = scaled(x[fold != 0], y[fold != 0], l2=_evaluate.L2)
+    scores = jaxlin.scores(params, x[fold == 0])
+    found = outcomes["softmax"].log_loss[0]
+    assert abs(metrics.log_loss(scores, y[fold == 0]) - found) < 1e-8
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        (iris() + "1,2,3\n", "line 152 has 3 cells, expected 5"),
+        (iris() + "1,2,oops,4,setosa\n", "line 152: 'oops' is no number"),
+        (iris() + "1,2,nan,4,setosa\n", "row 150: x in column 2 is nan"),
+        (iris(40), "target 'class' holds one value only"),
+        ("a,class\n", "target 'class' holds one value only"),
+    ],
+)
+def test_stream_names_what_is_wrong(text, expected, write, capsys):
+    assert_refused([write(text), "--stream"], [expected], capsys)
+
+
+def test_stream_needs_a_file(capsys):
+    assert_refused(["--stream"], ["--stream: reads a file"], capsys)
+    assert_refused(["none.csv", "--stream"], ["none.csv: no such file"], capsys)

@@ -6,7 +6,6 @@ Nothing is pickled: a file can hold no code, and loading one runs none.
 import importlib
 import json
 import os
-import tempfile
 from typing import Any
 
 import jax
@@ -16,6 +15,7 @@ import numpy as np
 # The modules whose NamedTuples a file may hold.
 HOLDERS = ("types", "moments", "features", "inference", "streaming")
 TREE = "tree"
+SCALARS = bool | int | float | str
 
 
 def save(path: str | os.PathLike, tree: Any) -> None:
@@ -44,17 +44,17 @@ def save(path: str | os.PathLike, tree: Any) -> None:
     """
     arrays: dict[str, np.ndarray] = {}
     described = json.dumps(_described(tree, arrays, "tree"))
-    folder = os.path.dirname(os.path.abspath(path))
-    handle, beside = tempfile.mkstemp(dir=folder, suffix=".part")
+    target = os.path.realpath(os.fsdecode(path))
+    beside = f"{target}.{os.getpid()}.part"
     try:
-        with os.fdopen(handle, "wb") as file:
+        with open(beside, "wb") as file:
             np.savez(file, allow_pickle=False, **{TREE: np.array(described)}, **arrays)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(beside, path)
-    except BaseException:
-        os.unlink(beside)
-        raise
+        os.replace(beside, target)
+    finally:
+        if os.path.exists(beside):
+            os.unlink(beside)
 
 
 def load(path: str | os.PathLike) -> Any:
@@ -90,7 +90,7 @@ def load(path: str | os.PathLike) -> Any:
 
 
 def _described(node: Any, arrays: dict[str, np.ndarray], where: str) -> Any:
-    if node is None or isinstance(node, bool | int | float | str):
+    if node is None or (isinstance(node, SCALARS) and not isinstance(node, np.generic)):
         return {"value": node}
     if isinstance(node, tuple) and hasattr(node, "_fields"):
         module = _home(type(node))
@@ -112,10 +112,12 @@ def _described(node: Any, arrays: dict[str, np.ndarray], where: str) -> Any:
     if not isinstance(node, jax.Array | np.ndarray | np.generic):
         raise TypeError(f"{where}: cannot save a {type(node).__name__}")
     array = np.asarray(node)
+    known = array.dtype.fields is None and hasattr(jnp, array.dtype.name)
+    if not known or isinstance(node, np.ma.MaskedArray) or array.dtype.name in ("object", "str"):
+        raise TypeError(f"{where}: cannot save a {type(node).__name__} of dtype {array.dtype}")
     if array.dtype.kind == "V":  # a half precision that numpy has no name for
         extra, array = {"dtype": array.dtype.name}, array.view(f"u{array.dtype.itemsize}")
-    if array.dtype.kind not in "biufc":
-        raise TypeError(f"{where}: cannot save an array of dtype {array.dtype}")
+    array = array.astype(array.dtype.newbyteorder("="))
     arrays[name] = array
     return {"array": name, **extra}
 

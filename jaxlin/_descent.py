@@ -81,6 +81,8 @@ def fit(
     kind = _risk.SMOOTH[fit]
     found = _source.index(source, k if kind.joint else 2, feature_mask, soft=True, digest=digest)
     k, d, dtype = found.k, found.d, _source.working(found.dtype)
+    if found.labels and (found.labels > 1) != kind.joint:
+        raise ValueError(f"y: expected soft labels of shape {'(n, k)' if kind.joint else '(n,)'}")
     spec = _passes.Spec(
         loss=kind.loss,
         curvature=kind.curvature,
@@ -96,7 +98,7 @@ def fit(
     for name, value in {"l2": penalty, "tol": tolerance, "max_steps": max_steps}.items():
         if value is not None and not np.all((np.asarray(value) >= 0) & np.isfinite(value)):
             raise ValueError(f"{name}: expected finite numbers >= 0, got {np.asarray(value)}")
-    reader = _source.reader_of(source, found)
+    reader = _source.reader_of(source, found, feature_mask)
     try:
         rows = _streamed(reader, found, feature_mask)
         present = found.classes if kind.joint else None
@@ -113,7 +115,8 @@ def fit(
             "shape": [found.n, d, k],
             "weight": found.total,
             "digest": found.digest,
-            "l2": np.asarray(penalty, float).tolist() if np.ndim(l2) else float(penalty[0]),
+            "l2": np.asarray(l2, float).tolist(),
+            "mask": None if feature_mask is None else np.asarray(feature_mask).tolist(),
             "options": [bias, str(getattr(solver, "__name__", None)), float(tolerance)],
         }
         run = _Run(problem, lower, tolerance, jnp.int32(cap), jnp.int32(last))
@@ -131,14 +134,15 @@ def fit(
 
 def _solved(spec, run, newton, state, about, after, bar, reader) -> _newton.Outcome:
     """Step by step, each a State: L-BFGS if it is to be, then Newton's method, which proves."""
+    if state is not None and not isinstance(state, State):
+        raise ValueError(f"state: expected a State, got {type(state).__name__}")
     if state is not None and dict(state.about) != about:
         raise ValueError(f"state: of another run, {dict(state.about)}, and this is {about}")
     nothing = jnp.zeros((run.problem.used.size, run.problem.spread.size), run.tol.dtype)
     outcome, trials = None, np.int32(0)
 
     def advance(stage, step, more, carry, residual):
-        resumed = state is not None and state.stage == stage
-        if resumed:
+        if state is not None and state.stage == stage:
             carry = jax.tree.unflatten(jax.tree.structure(carry), state.leaves)
         while more(carry):
             carry = jax.block_until_ready(step(carry))

@@ -147,8 +147,18 @@ def fold(
 def _fold_stream(f, rows, entries):
     def of_block(i):
         x, y, weight = _stream.read(rows.x, i)
-        block = Rows(x, y, weight * rows.scale, None, _usable(x, rows.feature_mask), None)
-        return _fold_here(f, block._replace(feature_mask=rows.feature_mask), entries)
+        k = rows.classes.shape[0]
+        fits = _label_fits(y, k)
+        soft = jnp.issubdtype(y.dtype, jnp.floating)
+        block = Rows(
+            x=x,
+            y=where_rows(fits, y if soft else _codes(y, k)),
+            weight=weight * rows.scale,
+            offset=None,
+            ok=_usable(x, rows.feature_mask) & fits,
+            feature_mask=rows.feature_mask,
+        )
+        return _fold_here(f, block, entries)
 
     sums, maxima = jax.eval_shape(of_block, jnp.int32(0))
     init = _loops.filled(sums, 0), _loops.filled(maxima, -jnp.inf)

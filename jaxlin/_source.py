@@ -87,7 +87,7 @@ class Csv(Source):
         return self.fetch(rows_in_block(len(heading(self._path)), 8), 0)
 
     def fetch(self, size: int, start: int) -> Iterator[Block]:
-        with open(self._path, newline="", encoding="utf-8") as file:
+        with open(self._path, newline="", encoding="utf-8-sig") as file:
             names, header = _heading_of(file)
             column = column_of(self._path, names, self._target)
             place, line = self._places.get((size, start), (header, int(header > 0)))
@@ -113,10 +113,12 @@ class Csv(Source):
         try:
             x = np.array([cells for _, cells in rows], dtype=np.float64)
         except ValueError:
+            x = np.full((1, 1), np.nan)
+        if not np.isfinite(x).all():
             line, cell = next(
                 (line, cell) for line, cells in rows for cell in cells if not is_number(cell)
             )
-            raise ValueError(f"{self._path}: line {line}: {cell!r} is no number") from None
+            raise ValueError(f"{self._path}: line {line}: {cell!r} is no number")
         if self.classes is None:
             return x, np.array(labels), None
         try:
@@ -146,7 +148,7 @@ class Index(NamedTuple):
 
 def mapped(a: Any) -> Any:
     if not isinstance(a, str | os.PathLike):
-        return a
+        return a if hasattr(a, "shape") else np.asarray(a)
     try:
         return np.load(a, mmap_mode="r")
     except ValueError as error:
@@ -163,23 +165,40 @@ def rows_in_block(d: int, itemsize: int) -> int:
     return max(_rows.MIN_BLOCK_ROWS, BLOCK_BYTES // (max(d, 1) * itemsize))
 
 
-def reader_of(source: Source, found: Index) -> _stream.Reader:
+def reader_of(source: Source, found: Index, feature_mask: Any = None) -> _stream.Reader:
     n, d, dtype = found.n, found.d, found.dtype
     size = min(n, rows_in_block(d, np.dtype(dtype).itemsize))
     form = _stream.Form(n=n, d=d, size=size, dtype=dtype, labels=found.labels)
     float_of = working(dtype)
 
     def fetch(start: int) -> Iterator[_stream.Block]:
-        for x, y, weight in source.fetch(size, start):
-            part = np.full(len(x), 1 / found.total) if weight is None else weight / found.total
+        blocks = source.fetch(size, start)
+        for i in range(start, form.blocks):
+            nothing: Any = (None, None, None)
+            x, y, weight = next(blocks, nothing)
+            due = min(size, n - i * size)
+            last = i + 1 == form.blocks
+            if x is None or len(x) < due:
+                raise ValueError("source: it gave fewer rows than when it was first gone through")
+            if len(x) > due or (last and next(blocks, None) is not None):
+                raise ValueError("source: it gave more rows than when it was first gone through")
+            if x.dtype.kind == "f" and not np.isfinite(np.sum(x)):
+                # Most likely of a row without weight; all rows were judged before.
+                judge(i, x, y, weight, (d, x.dtype), None, feature_mask, real=bool(found.labels))
             columns = (
                 x.astype(dtype, copy=False),
                 y.astype(float_of if found.labels else np.int32, copy=False),
-                part.astype(float_of),
+                parts_of(weight, len(x), found.total, float_of),
             )
             yield filled_up(columns, size)
 
     return _stream.Reader(form, fetch)
+
+
+def parts_of(weight: Any, n: int, total: float, dtype: Any) -> np.ndarray:
+    """Weights by their sum in the working dtype; what is too small for it is 0."""
+    part = (np.ones(n) if weight is None else np.asarray(weight, float)) / total
+    return np.where(part >= np.finfo(dtype).tiny, part, 0).astype(dtype)
 
 
 def filled_up(block: Any, size: int) -> Any:
@@ -208,6 +227,7 @@ def index(
     first: Any = None
     kept: list[Any] = []
     of_class: dict[int, Any] = {}
+    heaviest: dict[int, float] = {}
     labels, largest, stride = 0, -1, 1
     for i, (x, y, weight) in enumerate(source.blocks()):
         judge(i, x, y, weight, shape, k, feature_mask, soft=soft)
@@ -226,15 +246,19 @@ def index(
             first = x[np.argmax(here)]
         if not labels and here.any():
             largest = max(largest, int(y[here].max()))
-            for c in set(np.unique(y[here]).tolist()) - of_class.keys():
-                at = np.flatnonzero(here & (y == c))[:1]
-                of_class[c] = x[at], y[at], given[at]
+            members = {c: here & (y == c) for c in np.unique(y[here]).tolist()}
         elif here.any():
             columns = y if y.ndim == 2 else np.stack([1 - y, y], axis=1)
-            seen = np.flatnonzero((columns[here] > 0).any(axis=0))
-            for c in set(seen.tolist()) - of_class.keys():
-                at = np.flatnonzero(here & (columns[:, c] > 0))[:1]
-                of_class[c] = x[at], y[at], given[at]
+            members = {c: here & (columns[:, c] > 0) for c in range(columns.shape[1])}
+        else:
+            members = {}
+        for c, rows in members.items():
+            if rows.any():
+                at = np.argmax(np.where(rows, given, 0))
+                if given[at] > heaviest.get(c, 0.0):
+                    one = slice(at, at + 1)
+                    heaviest[c] = float(given[at])
+                    of_class[c] = x[one].copy(), y[one].copy(), given[one].copy()
         # Evenly spread, and never more than twice what is kept at the end.
         picked = slice(-(n - len(x)) % stride, None, stride)
         kept.append((x[picked].copy(), y[picked].copy(), given[picked].copy()))
@@ -245,11 +269,14 @@ def index(
         raise ValueError("source: it holds no rows")
     if not 0 < total < np.inf:
         raise ValueError("source: no row has weight, or the sum of the weights is not finite")
+    if labels > 1 and k not in (None, labels):
+        raise ValueError(f"y: {labels} columns of soft labels, but num_classes is {k}")
     if labels > 1 or (labels and k is None):
         k = max(labels, 2)
     k = max(largest + 1, 2) if k is None else k
     some = _joined([*kept, *of_class.values()])
     dtype = jax.dtypes.canonicalize_dtype(shape[1] if shape[1].kind in "fV" else np.float64)
+    felt = [c for c, w in heaviest.items() if parts_of(w, 1, total, working(dtype)) > 0]
     return Index(
         n=n,
         d=shape[0],
@@ -257,7 +284,7 @@ def index(
         labels=labels,
         k=k,
         total=total,
-        classes=np.isin(np.arange(k), list(of_class)),
+        classes=np.isin(np.arange(k), felt),
         first=first.astype(working(dtype)),
         some=(some[0].astype(dtype), some[1], some[2]),
         digest=checked,
@@ -268,6 +295,14 @@ def judge(i, x, y, weight, shape, k, feature_mask, *, soft=True, real=False):
     """Raise what is wrong with block i, with its row."""
     if x.ndim != 2:
         raise ValueError(f"block {i}: expected x of shape (rows, d), got {x.shape}")
+    if x.dtype.fields is not None or x.dtype.kind not in "fiubV" or y.dtype.kind not in "fiub":
+        raise TypeError(f"block {i}: expected numbers, got x {x.dtype} and y {y.dtype}")
+    if y.ndim > 2 or (y.ndim == 2 and y.dtype.kind != "f"):
+        raise ValueError(f"block {i}: expected one class index per row, got y {y.dtype} {y.shape}")
+    if feature_mask is not None and np.shape(feature_mask) != x.shape[1:]:
+        raise ValueError(
+            f"feature_mask: expected shape {x.shape[1:]}, got {np.shape(feature_mask)}"
+        )
     if shape is not None and x.shape[1] != shape[0]:
         raise ValueError(f"block {i}: x has {x.shape[1]} columns, and had {shape[0]} before")
     if shape is not None and x.dtype != shape[1]:
@@ -277,15 +312,13 @@ def judge(i, x, y, weight, shape, k, feature_mask, *, soft=True, real=False):
             f"block {i}: {len(x)} rows of x, but y of shape {y.shape} and weights of "
             f"{None if weight is None else weight.shape}"
         )
-    if x.dtype.kind not in "fiubV" or y.dtype.kind not in "fiub":
-        raise TypeError(f"block {i}: expected numbers, got x {x.dtype} and y {y.dtype}")
     if y.dtype.kind == "f" and not (soft or real):
         raise TypeError(f"block {i}: y: expected integer class indices, got {y.dtype}")
     here = np.ones(len(x), bool) if weight is None else weight != 0
     if weight is not None:
         bad = ~((weight >= 0) & np.isfinite(weight))
         _refuse(i, bad, lambda r: f"the weight is {weight[r]}")
-    wide = x if x.dtype.kind != "V" else x.astype(np.float32)
+    wide = x.astype(np.float32) if x.dtype.itemsize < 4 and x.dtype.kind in "fV" else x
     if x.dtype.kind not in "iub":
         limit = _checks.safe_range(working(x.dtype))
         fine = np.abs(wide) <= limit
@@ -350,13 +383,15 @@ def _lines(file: Any, size: int, line: int) -> tuple[list[tuple[int, list[str]]]
 
 def heading(path: str) -> list[str]:
     """The names of a file's columns; numbers in the first line are no names."""
-    with open(path, newline="", encoding="utf-8") as file:
+    with open(path, newline="", encoding="utf-8-sig") as file:
         return _heading_of(file)[0]
 
 
 def _heading_of(file: Any) -> tuple[list[str], int]:
     """The names, and where the rows begin."""
     names = [cell.strip() for cell in next(text.reader([file.readline()]), [])]
+    if not names:
+        raise ValueError(f"{file.name}: its first line is empty")
     if any(is_number(name) for name in names):
         return [f"column {i + 1}" for i in range(len(names))], 0
     return names, file.tell()
@@ -378,8 +413,8 @@ def rank(label: str) -> tuple[bool, float, str]:
 
 
 def is_number(cell: str) -> bool:
+    """Whether a cell holds a finite number."""
     try:
-        float(cell)
+        return "_" not in cell and math.isfinite(float(cell))
     except ValueError:
         return False
-    return True

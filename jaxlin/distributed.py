@@ -55,7 +55,8 @@ def data_parallel(fit: Callable, mesh: Mesh, *, axis: str | None = None) -> Call
       rows are not laid out so already they are sent; where the devices do not divide their number,
       rows of weight 0 fill up. Params and Info are the same on every device, and those of the fit
       on one device to rounding. With several processes x, y, `sample_weight` and `offset` are
-      global arrays, see `shard`, and `num_classes` must be given.
+      global arrays, see `shard`, and `num_classes` must be given. Derivatives over axes of type
+      Explicit are taken inside `jax.jit`, or under `jax.set_mesh(mesh)`.
 
     Raises:
       TypeError: a fit without `axis_name`.

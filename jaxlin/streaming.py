@@ -3,9 +3,9 @@
 A source is one of
 - `arrays(x, y, sample_weight=None)`: arrays, memory maps of `.npy` files, or paths of such files;
 - `csv(path, target=-1)`: a text file of numbers;
-- any iterable that can be gone through again, of `(x, y)` or `(x, y, sample_weight)`, numpy arrays
-  of some rows each. (A generator can be gone through once: pass what makes it, a function without
-  arguments.)
+- any iterable that can be gone through again, and gives the same rows each time, of `(x, y)` or
+  `(x, y, sample_weight)`, numpy arrays of some rows each. (A generator can be gone through once:
+  pass what makes it, a function without arguments.)
 
 `fit` finds the params that a fit in memory would: for the closed forms in one pass, by statistics
 that merge; for `logistic` and `softmax` by the same Newton's method and L-BFGS, certificate
@@ -62,6 +62,8 @@ def arrays(x: Any, y: Any, *, sample_weight: Any = None) -> Source:
       ([[0.0], [4.0]], 0)
     """
     x, y, weight = (None if a is None else _source.mapped(a) for a in (x, y, sample_weight))
+    if x.ndim != 2:
+        raise ValueError(f"x: expected shape (n, d), got {x.shape}")
     for name, a in (("y", y), ("sample_weight", weight)):
         if a is not None and len(a) != len(x):
             raise ValueError(f"{name}: expected {len(x)} rows, as x has, got {len(a)}")
@@ -150,6 +152,9 @@ def fit(
     """
     source = _as_source(source)
     if fit in _closed_form.FROM_MOMENTS:
+        for name, given in {"state": state, "each": each, "checkpoint": checkpoint}.items():
+            if given is not None:
+                raise ValueError(f"{name}: a closed form takes one pass; save `moments_of` instead")
         return _closed(fit, source, num_classes, progress, options)
     if fit not in _risk.SMOOTH:
         raise TypeError(

@@ -350,7 +350,7 @@ def test_everything_comes_back(tmp_path):
 def test_nothing_is_pickled(tmp_path):
     with pytest.raises(TypeError, match=r"tree\['f'\]: cannot save a function"):
         jaxlin.save(tmp_path / "f.npz", {"f": saved})
-    with pytest.raises(TypeError, match="cannot save an array of dtype object"):
+    with pytest.raises(TypeError, match="cannot save a ndarray of dtype object"):
         jaxlin.save(tmp_path / "o.npz", np.array([saved], object))
     np.savez(tmp_path / "evil.npz", tree=np.array([saved.__name__, None], object))
     for text in ("evil.npz",):
@@ -387,3 +387,76 @@ def test_a_failed_save_leaves_what_was_there(tmp_path, monkeypatch):
 def test_info_is_saved_like_params(tmp_path):
     info = Info(*(jnp.asarray(a) for a in (0, 3, 0.5, 1e-12)))
     assert isinstance(saved(info, tmp_path), Info)
+
+
+# --- found by attack -----------------------------------------------------------------------------
+
+
+def test_a_checkpoint_knows_its_mask(tmp_path):
+    x, y, _, _ = draw()
+    path, mask = tmp_path / "run.npz", np.arange(D) != 1
+    streaming.fit(logistic.fit, [(x, y)], checkpoint=path, feature_mask=mask)
+    with pytest.raises(ValueError, match="state: of another run"):
+        streaming.fit(logistic.fit, [(x, y)], checkpoint=path)
+    jaxlin.save(path, mask)
+    with pytest.raises(ValueError, match="state: expected a State"):
+        streaming.fit(logistic.fit, [(x, y)], checkpoint=path)
+    with pytest.raises(ValueError, match="checkpoint: a closed form takes one pass"):
+        streaming.fit(lda.fit, [(x, y)], checkpoint=path)
+
+
+def test_labels_and_weights_at_the_edge():
+    x, y, _, _ = draw(np.float32)
+    soft, weight = np.where(np.arange(N) == 700, np.nan, y * 0.9), 1.0 * (np.arange(N) != 700)
+    cases = (
+        (soft, weight, Status.CONVERGED),
+        (np.where(np.arange(N) == 700, 99, y), weight, Status.CONVERGED),
+        (y, np.full(N, 1e34, np.float32), Status.CONVERGED),
+        (y, np.where(y == 1, 1e-60, 1.0), Status.CLASS_TOO_SMALL),
+        (y, np.where(y == 1, 1e-44, 1.0).astype(np.float32), Status.CLASS_TOO_SMALL),
+    )
+    for labels, given, status in cases:
+        params, info = streaming.fit(logistic.fit, [(x, labels, given)], l2=0.1)
+        whole, whole_info = logistic.fit(x, labels, sample_weight=given, l2=0.1)
+        assert info.status == whole_info.status == status
+        if status == Status.CONVERGED:
+            assert difference(params, whole) < 1e-4
+
+
+@pytest.mark.parametrize("rows, message", [(400, "it gave fewer rows"), (700, "it gave more rows")])
+def test_a_source_that_changes_is_noticed(rows, message):
+    x, y, _, _ = draw()
+    lengths = itertools.chain([600, 600], itertools.repeat(rows))
+
+    def source():
+        n = next(lengths)
+        return [(x[:n], y[:n])]
+
+    with pytest.raises(ValueError, match=message):
+        streaming.fit(logistic.fit, source)
+    calls = itertools.count()
+
+    def spoiled():
+        late = next(calls) > 1
+        return [(np.where(late & (np.arange(D) == 2), np.nan, x), y)]
+
+    with pytest.raises(ValueError, match=r"block \d+, row 0: x in column 2 is nan"):
+        streaming.fit(logistic.fit, spoiled)
+
+
+def test_what_cannot_come_back_is_not_saved(tmp_path):
+    back = saved(np.arange(3.0).astype(">f8"), tmp_path)
+    np.testing.assert_array_equal(back, np.arange(3.0))
+    for a in (
+        np.ones(3, np.longdouble),
+        np.zeros(3, [("a", "f8")]),
+        np.zeros(2, "V4"),
+        np.ma.array([1.0, 2.0], mask=[True, False]),
+        np.array(["a"]),
+    ):
+        with pytest.raises(TypeError, match=r"tree\['a'\]: cannot save a "):
+            jaxlin.save(tmp_path / "a.npz", {"a": a})
+    link = tmp_path / "link.npz"
+    link.symlink_to(tmp_path / "tree.npz")
+    jaxlin.save(link, {"linked": True})
+    assert link.is_symlink() and jaxlin.load(tmp_path / "tree.npz") == {"linked": True}

@@ -44,9 +44,9 @@ on_mesh = pytest.mark.skipif(jax.device_count() < DEVICES, reason="run on eight 
 
 
 @pytest.mark.skipif(jax.device_count() >= DEVICES, reason="this is that run")
-def test_on_eight_devices(request):
+@pytest.mark.parametrize("more", [[], thorough(["--thorough", "-m", "thorough"])])
+def test_on_eight_devices(more):
     flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count={DEVICES}"
-    more = ["--thorough"] if request.config.getoption("--thorough") else []
     command = [sys.executable, "-m", "pytest", "-n", "0", "-rfp", __file__, *more]
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
     run = subprocess.run(

@@ -320,7 +320,8 @@ import os, sys
 rank, port, dies = int(sys.argv[1]), sys.argv[2], sys.argv[3] == "dies"
 import jax
 jax.config.update("jax_enable_x64", True)
-jax.distributed.initialize(f"localhost:{port}", 2, rank, heartbeat_timeout_seconds=10)
+patience = 10 if dies else 100
+jax.distributed.initialize(f"localhost:{port}", 2, rank, heartbeat_timeout_seconds=patience)
 import numpy as np
 from jaxlin import distributed, lda, logistic
 from tests.test_distributed import draw

@@ -113,6 +113,7 @@ def fit(
         about = {
             "fit": f"{fit.__module__}.{fit.__name__}",
             "shape": [found.n, d, k],
+            "dtype": str(dtype),
             "weight": found.total,
             "digest": found.digest,
             "l2": np.asarray(l2, float).tolist(),

@@ -182,7 +182,9 @@ def reader_of(source: Source, found: Index, feature_mask: Any = None) -> _stream
                 raise ValueError("source: it gave fewer rows than when it was first gone through")
             if len(x) > due or (last and next(blocks, None) is not None):
                 raise ValueError("source: it gave more rows than when it was first gone through")
-            if x.dtype.kind == "f" and not np.isfinite(np.sum(x)):
+            with np.errstate(over="ignore", invalid="ignore"):
+                doubted = x.dtype.kind == "f" and not np.isfinite(np.sum(x))
+            if doubted:
                 # Most likely of a row without weight; all rows were judged before.
                 judge(i, x, y, weight, (d, x.dtype), None, feature_mask, real=bool(found.labels))
             columns = (

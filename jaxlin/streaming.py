@@ -125,7 +125,8 @@ def fit(
       fit: `logistic.fit`, `softmax.fit`, `lda.fit`, `qda.fit`, `least_squares.fit`, `gaussian.fit`
         or `gaussian.fit_tied`.
       source: see the module.
-      num_classes: k; by default 1 + the largest label with weight.
+      num_classes: k; by default 1 + the largest label with weight, for which closed forms go
+        through the source once more.
       state: of a run that was interrupted, to go on from.
       each: called with the State after each step of a solver.
       checkpoint: a path, to which the State is written after each step; if it is there already, the

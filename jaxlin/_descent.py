@@ -33,7 +33,7 @@ class State(NamedTuple):
     stage: "lbfgs" or "newton"
     leaves: the arrays of the solver's own state
     steps: `()`
-    residual: `()`, as in Info
+    residual: `()`, as in Info; while L-BFGS runs, in its own coordinates
     """
 
     about: dict[str, Any]

@@ -11,7 +11,7 @@ from scipy.optimize import linprog
 from sklearn.linear_model import LogisticRegression
 
 from jaxlin import Hyperplane, Status, datasets, features, labels, linear, logistic, losses, solvers
-from tests import oracle
+from tests.reference import oracle
 from tests.public import thorough
 
 SOLVERS = [solvers.newton, solvers.lbfgs]

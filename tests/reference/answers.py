@@ -1,8 +1,10 @@
 """The stored answers, and the oracle that made them.
 
 `answers.json` has of every set the estimates, their standard errors and the loss to 25 digits, a
-list a class, the bias last. "float32" are the estimates for the same data rounded to float32: other
-data, which a fit in float32 is held to; absent where rounding changes nothing.
+list a class, the bias last. "condition" is that of the Hessian in the coefficients, bias included,
+scaled to a diagonal of ones: of X'DX for columns of unit length. "float32" are the estimates for
+the same data rounded to float32, which are other data, and what a fit in float32 is held to; absent
+where rounding changes nothing.
 """
 
 import functools
@@ -26,12 +28,14 @@ class Stored(NamedTuple):
 
     coefficients, errors: a list a class
     loss: see `oracle.Answer`
+    condition: a float
     float32: coefficients for the data in float32
     """
 
     coefficients: list
     errors: list
     loss: Any
+    condition: float
     float32: list
 
 
@@ -93,6 +97,7 @@ def stored(name: str) -> Stored:
             coefficients=_numbers(entry["coefficients"]),
             errors=_numbers(entry["errors"]),
             loss=mp.mpf(entry["loss"]),
+            condition=float(entry["condition"]),
             float32=_numbers(entry.get("float32", entry["coefficients"])),
         )
 
@@ -109,11 +114,19 @@ def entry_of(name: str) -> dict:
         "coefficients": texts(answer.coefficients),
         "errors": texts(answer.errors),
         "loss": texts(answer.loss),
+        "condition": f"{condition(answer.hessian):.3g}",
     }
     narrow = rounded(data)
     if narrow != data:
         entry["float32"] = texts(compute(problem, narrow, answer.coefficients).coefficients)
     return entry
+
+
+def condition(hessian: list) -> float:
+    """Of a Hessian scaled to a diagonal of ones."""
+    h = np.array([[float(v) for v in row] for row in hessian])
+    scale = 1 / np.sqrt(np.diag(h))
+    return float(np.linalg.cond(h * scale[:, None] * scale[None, :]))
 
 
 def store(names: list[str]) -> None:

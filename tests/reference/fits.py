@@ -149,13 +149,9 @@ def _padded(kind, x, y, weight, offset, dtype) -> Arrays:
         return np.pad(a, widths, constant_values=value).astype(dtype)
 
     filled = np.pad(x, ((0, more), (0, wider)), constant_values=np.nan).astype(dtype)
-    if y.ndim == 2:
-        y = lengthened(y, 1 / k)
-    else:
-        y = lengthened(y, 0.0)
     return Arrays(
         x=filled,
-        y=y,
+        y=lengthened(y, 1 / k if y.ndim == 2 else 0.0),
         sample_weight=lengthened(weight, 0.0),
         feature_mask=np.arange(columns) < d,
         offset=None if offset is None else lengthened(offset, 0.0),

@@ -1,4 +1,7 @@
-"""`python -m tests.reference`: how many digits each solver finds; `--oracle`: are they right."""
+"""`python -m tests.reference`: how many digits each solver finds, in some minutes of compiling.
+
+`python -m tests.reference --oracle` reruns the oracle and says whether the stored answers hold.
+"""
 
 import argparse
 import time

@@ -1,0 +1,207 @@
+"""The reference sets: every digit that was published, and nine of the fifty of the oracle.
+
+`python -m tests.reference` prints what these tests hold to their thresholds.
+"""
+
+import functools
+
+import numpy as np
+import pytest
+from mpmath import mp
+
+from jaxlin import Status, linear, svm
+from tests.public import thorough
+from tests.reference import answers, catalogue, fits, oracle, published
+from tests.reference.catalogue import BINARY, FIRTH, MARGINS, MULTICLASS, PROBLEMS, REGRESSION
+
+ITERATED = [*BINARY, *MULTICLASS]
+CLASSIFIERS = [*ITERATED, *FIRTH]
+PRINTED = [name for name, problem in PROBLEMS.items() if problem.published]
+
+NINE, FOUR = 9, 4  # digits of float64 and of float32
+MOST_CONDITION = 1e4  # to which four digits are asked of float32
+ERROR_RTOL = 1e-8  # of standard errors: second derivatives, at estimates of nine digits
+LOSS_RTOL = 1e-13  # of likelihoods: their error is of second order, and what a sum loses
+SMALL = ["spector_offset", "beetles", "newton_breaker", "afterlife", "glmnet_three", "noint2"]
+
+
+@functools.cache
+def fitted(name, dtype=np.float64):
+    return fits.fit(name, dtype)
+
+
+def status(fit):
+    return Status(int(fit.info.status))
+
+
+# --- against the oracle --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_nine_digits_in_float64(name):
+    fit = fitted(name)
+    assert status(fit) == Status.CONVERGED
+    assert oracle.digits(fit.coefficients, answers.stored(name).coefficients) >= NINE
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_four_digits_in_float32(name):
+    """Of the answer for the data as float32 has them: rounded data are other data."""
+    fit, answer = fitted(name, np.float32), answers.stored(name)
+    if answer.condition <= MOST_CONDITION:
+        assert status(fit) == Status.CONVERGED
+        assert oracle.digits(fit.coefficients, answer.float32) >= FOUR
+    else:
+        assert status(fit) in (Status.CONVERGED, Status.STALLED)
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_standard_errors(name):
+    errors = fits.standard_errors(name, fitted(name))
+    exact = np.array(answers.stored(name).errors, float)
+    np.testing.assert_allclose(errors, exact, rtol=ERROR_RTOL)
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_likelihoods(name):
+    found = fits.neg_log_likelihood(name, fitted(name))
+    np.testing.assert_allclose(found, float(answers.stored(name).loss), rtol=LOSS_RTOL)
+
+
+# --- against what was published ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_the_oracle_has_every_published_digit(name):
+    problem, answer, table = PROBLEMS[name], answers.stored(name), published.parsed(name)
+    right, printed = published.tally(name, answer.coefficients, problem.trust)
+    assert right == printed
+    has_every_digit_of_errors(table, answer.errors)
+    has_every_digit_of_likelihoods(name, table, answer.loss)
+
+
+@pytest.mark.parametrize("name", [name for name in PRINTED if name not in REGRESSION])
+def test_the_fits_have_every_published_digit(name):
+    problem, fit, table = PROBLEMS[name], fitted(name), published.parsed(name)
+    right, printed = published.tally(name, fit.coefficients, problem.trust)
+    assert right == printed
+    has_every_digit_of_errors(table, fits.standard_errors(name, fit))
+    has_every_digit_of_likelihoods(name, table, fits.neg_log_likelihood(name, fit))
+
+
+def has_every_digit_of_errors(table, errors):
+    for texts, values in zip(table.errors, errors, strict=len(table.errors) > 0):
+        for text, value in zip(texts, values, strict=True):
+            if text != published.ABSENT:
+                trusted = min(published.printed(text), published.ERROR_DIGITS)
+                assert published.right(text, value, trusted) == trusted
+
+
+def has_every_digit_of_likelihoods(name, table, loss):
+    said = []
+    if table.loss:
+        said.append((table.loss, loss))
+    if table.deviance:
+        said.append((table.deviance, published.deviance(name, loss)))
+    for text, value in said:
+        trusted = min(published.printed(text), published.LOSS_DIGITS)
+        assert published.right(text, value, trusted) == trusted
+
+
+def test_glmnet_of_three_classes_as_it_prints_them():
+    """Scores that sum to zero over the classes."""
+    trust = 5  # glmnet stops by the change of the deviance
+    params = fitted("glmnet_three").params
+    rows = np.column_stack([params.weights, params.bias])[:, [0, 1, -1]]
+    for line, row in zip(catalogue.GLMNET_THREE.strip().splitlines(), rows, strict=True):
+        for text, value in zip(line.split(), row, strict=True):
+            assert published.right(text, value, trust) == trust
+
+
+def test_published_digits_are_counted():
+    assert published.right("-0.03443", "-0.034433") == 4
+    assert published.right("-0.03443", "-0.03444") == 3
+    assert published.right(".5", "0.46") == 1 and published.right("12", "30") == 0
+    assert published.right("0.429796848199937E-03", "0.00042979684819993712") == 15
+
+
+# --- least squares -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", REGRESSION)
+def test_least_squares(name):
+    """Nine digits, or as many as LAPACK's from columns of unit length, but for one."""
+    fit, exact = fitted(name), answers.stored(name).coefficients
+    assert np.all(np.isfinite(fit.coefficients)), "a success has numbers"
+    enough = min(NINE, oracle.digits(lapack(name), exact) - 1)
+    assert status(fit) == Status.CONVERGED
+    assert oracle.digits(fit.coefficients, exact) >= enough
+
+
+@pytest.mark.parametrize("name", REGRESSION)
+def test_least_squares_in_float32(name):
+    fit, answer = fitted(name, np.float32), answers.stored(name)
+    assert np.all(np.isfinite(fit.coefficients)), "a success has numbers"
+    if answer.condition <= MOST_CONDITION:
+        assert oracle.digits(fit.coefficients, answer.float32) >= FOUR
+
+
+def lapack(name):
+    problem, data = PROBLEMS[name], answers.data_of(name)
+    x, target, weight = (
+        np.array(a, dtype=object).astype(float) for a in (data.x, data.target, data.counts)
+    )
+    root = np.sqrt(weight)
+    design = root * (np.column_stack([x, np.ones(len(x))]) if problem.bias else x)
+    unit = np.linalg.norm(design, axis=0)
+    return np.linalg.lstsq(design / unit[None, :], root[:, 0] * target, rcond=None)[0] / unit
+
+
+# --- hard margins --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MARGINS)
+def test_hard_margins_are_the_rational_ones(name):
+    margin = MARGINS[name]()
+    assert oracle.is_widest(margin.x, margin.y, margin.weights, margin.bias)
+    x, y = np.array(margin.x, dtype=object).astype(float), np.array(margin.y)
+    params, info = svm.fit_hard_margin(x, y)
+    assert info.status == Status.CONVERGED
+    np.testing.assert_allclose(params.weights, np.array(margin.weights, float), rtol=1e-9)
+    np.testing.assert_allclose(params.bias, float(margin.bias), rtol=1e-9, atol=1e-9)
+    squared = 1 / float(sum(w * w for w in margin.weights))
+    np.testing.assert_allclose(linear.margin(params, x, y) ** 2, squared, rtol=1e-9)
+
+
+def test_the_oracle_of_margins_refuses_other_planes():
+    margin = MARGINS["six"]()
+    wider = [2 * w for w in margin.weights]
+    assert not oracle.is_widest(margin.x, margin.y, wider, margin.bias)
+    assert not oracle.is_widest(margin.x, margin.y, margin.weights, margin.bias + 1)
+
+
+# --- the oracle ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [name if name in SMALL else thorough(name) for name in PROBLEMS])
+def test_the_stored_answers_are_the_oracles(name):
+    assert answers.entry_of(name) == answers.file()[name]
+
+
+def test_every_set_has_an_answer():
+    assert list(answers.file()) == list(PROBLEMS)
+
+
+def test_the_oracle_from_any_start_and_of_any_form():
+    """From 0 and from the answer; rows merged or apart; another reference class."""
+    problem, data = PROBLEMS["afterlife"], answers.data_of("afterlife")
+    merged = answers.compute(problem, data)
+    halves = [[v / 2 for v in row] for row in data.counts]
+    apart = data._replace(x=data.x * 2, counts=halves * 2)
+    again = answers.compute(problem, apart, answers.stored("afterlife").coefficients)
+    assert answers.texts(again.coefficients) == answers.texts(merged.coefficients)
+    other = answers.compute(problem._replace(reference=0), data)
+    with mp.workdps(oracle.DIGITS):
+        back = [-a for a in other.coefficients[1]]
+    assert answers.texts(back) == answers.texts(merged.coefficients[0])
+    assert answers.texts(other.loss) == answers.texts(merged.loss)

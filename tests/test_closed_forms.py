@@ -1,4 +1,4 @@
-"""The closed forms against each other, scikit-learn, R, NIST, and the textbook's identities."""
+"""The closed forms against each other, scikit-learn, R, and the textbook's identities."""
 
 import functools
 from fractions import Fraction
@@ -145,51 +145,6 @@ def test_ledoit_wolf_is_scikit_learns():
     by_function, _ = lda.fit(x, y, shrinkage=lda.ledoit_wolf)
     by_number, _ = lda.fit(x, y, shrinkage=expected)
     assert_close(by_function, by_number, 1e-11)
-
-
-# --- certified results of NIST -------------------------------------------------------------------
-
-LONGLEY = """
-60323 83.0 234289 2356 1590 107608 1947
-61122 88.5 259426 2325 1456 108632 1948
-60171 88.2 258054 3682 1616 109773 1949
-61187 89.5 284599 3351 1650 110929 1950
-63221 96.2 328975 2099 3099 112075 1951
-63639 98.1 346999 1932 3594 113270 1952
-64989 99.0 365385 1870 3547 115094 1953
-63761 100.0 363112 3578 3350 116219 1954
-66019 101.2 397469 2904 3048 117388 1955
-67857 104.6 419180 2822 2857 118734 1956
-68169 108.4 442769 2936 2798 120445 1957
-66513 110.8 444546 4681 2637 121950 1958
-68655 112.6 482704 3813 2552 123366 1959
-69564 114.2 502601 3931 2514 125368 1960
-69331 115.7 518173 4806 2572 127852 1961
-70551 116.9 554894 4007 2827 130081 1962
-"""
-LONGLEY_WEIGHTS = [
-    15.0618722713733,
-    -0.358191792925910e-01,
-    -2.02022980381683,
-    -1.03322686717359,
-    -0.511041056535807e-01,
-    1829.15146461355,
-]
-
-
-def test_longley_to_ten_digits():
-    table = np.array([[float(v) for v in line.split()] for line in LONGLEY.split("\n") if line])
-    params, info = least_squares.regress(table[:, 1:], table[:, 0])
-    assert info.status == Status.CONVERGED
-    np.testing.assert_allclose(params.weights, LONGLEY_WEIGHTS, rtol=1e-10)
-    np.testing.assert_allclose(params.bias, -3482258.63459582, rtol=1e-10)
-
-
-def test_wampler_to_nine_digits():
-    powers = np.arange(21.0)[:, None] ** np.arange(1, 6)
-    params, _ = least_squares.regress(powers, 1 + powers.sum(1))
-    np.testing.assert_allclose(params.weights, np.ones(5), rtol=1e-9)
-    np.testing.assert_allclose(params.bias, 1, rtol=1e-9)
 
 
 # --- identities ----------------------------------------------------------------------------------

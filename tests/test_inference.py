@@ -13,15 +13,6 @@ from jaxlin.types import Hyperplane, Linear, Status
 from tests import exact
 from tests.public import assert_close, assert_identical, thorough
 
-# Henderson and Velleman (1981), from Motor Trend 1974: V/S, weight in 1000 lb, displacement.
-MTCARS = """
-0 2.620 160  0 2.875 160  1 2.320 108  1 3.215 258  0 3.440 360  1 3.460 225  0 3.570 360
-1 3.190 146.7  1 3.150 140.8  1 3.440 167.6  1 3.440 167.6  0 4.070 275.8  0 3.730 275.8
-0 3.780 275.8  0 5.250 472  0 5.424 460  0 5.345 440  1 2.200 78.7  1 1.615 75.7  1 1.835 71.1
-1 2.465 120.1  0 3.520 318  0 3.435 304  0 3.840 350  0 3.845 400  1 1.935 79  0 2.140 120.3
-1 1.513 95.1  0 3.170 351  0 2.770 145  0 3.570 301  1 2.780 121
-"""
-
 
 @pytest.fixture(scope="module")
 def statsmodels():
@@ -54,20 +45,6 @@ sandwich = functools.partial(inference.sandwich, losses.logistic)
 
 
 # --- maximum likelihood --------------------------------------------------------------------------
-
-
-def test_spector_and_mazzeo(spector):
-    params, _ = logistic.fit(*spector)
-    error = flat(inference.standard_errors(params, covariance(params, *spector)))
-    np.testing.assert_allclose(error, [1.26294108, 0.141554206, 1.06456425, 4.93132421], rtol=6e-9)
-
-
-def test_mtcars():
-    table = np.array(MTCARS.split(), float).reshape(32, 3)
-    y, x = table[:, 0].astype(int), table[:, 1:]
-    params, _ = logistic.fit(x, y)
-    error = flat(inference.standard_errors(params, covariance(params, x, y)))
-    np.testing.assert_allclose(error, [1.49068416, 0.0153649616, 2.4390305], rtol=2e-8)
 
 
 def test_tests_of_coefficients_are_statsmodels(spector, statsmodels):

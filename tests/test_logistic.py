@@ -11,8 +11,8 @@ from scipy.optimize import linprog
 from sklearn.linear_model import LogisticRegression
 
 from jaxlin import Hyperplane, Status, datasets, features, labels, linear, logistic, losses, solvers
-from tests.reference import oracle
 from tests.public import thorough
+from tests.reference import oracle
 
 SOLVERS = [solvers.newton, solvers.lbfgs]
 THOROUGH = [solvers.newton, thorough(solvers.lbfgs)]
@@ -115,15 +115,6 @@ def condition(hess):
     h = np.array([[float(v) for v in row] for row in hess])
     scale = 1 / np.sqrt(np.diag(h))
     return np.linalg.cond(h * scale[:, None] * scale[None, :])
-
-
-@pytest.mark.parametrize("solver", THOROUGH)
-def test_a_problem_on_which_undamped_newton_diverges(solver):
-    x = np.array([[1, -5], [-2, 2], [-10, 20], [20, -5]], float)
-    params, info = fit(x, [0, 1, 0, 1], sample_weight=[20, 1, 1, 1], bias=False, solver=solver)
-    assert code(info) == Status.CONVERGED
-    np.testing.assert_allclose(params.weights, [2.4795005343186261, 1.1843021149161851], rtol=1e-13)
-    assert params.bias == 0
 
 
 @pytest.mark.parametrize("l2", [0.1, [0.3, 0.0, 0.01]])

@@ -338,23 +338,6 @@ def test_every_status_of_many_classes_alone_and_as_a_lane():
 SIX = np.array([[-2, -1], [-1, -1], [-1, -2], [1, 1], [1, 2], [2, 1]], float)
 
 
-def test_exact_planes():
-    x, y = iris(0, 1)
-    params, info = hard(x, y)
-    assert info.status == Status.CONVERGED
-    exact = np.array([480, -5440, 10460, 4840]) / 10427
-    np.testing.assert_allclose(params.weights, exact, rtol=1e-9)
-    np.testing.assert_allclose(params.bias, -15125 / 10427, rtol=1e-9)
-    np.testing.assert_allclose(linear.margin(params, x, y) ** 2, 10427 / 15600, rtol=1e-9)
-    params, _ = hard(*iris(0, 1, slice(2, 4)))
-    np.testing.assert_allclose(params.weights, [22 / 17, 14 / 17], rtol=1e-9)
-    np.testing.assert_allclose(params.bias, -322 / 85, rtol=1e-9)
-    params, _ = hard(SIX, np.arange(6) // 3)
-    np.testing.assert_allclose([*params.weights, params.bias], [0.5, 0.5, 0], atol=1e-9)
-    narrow, _ = hard(x.astype(np.float32), y)
-    np.testing.assert_allclose(narrow.weights, exact, rtol=3e-4)
-
-
 def test_the_hard_margin_is_the_soft_one_of_large_c():
     x, y = iris(0, 1)
     widest, _ = hard(x, y)

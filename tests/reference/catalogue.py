@@ -329,7 +329,7 @@ bias 15.0429 7.3786
     "remission_li": Problem(
         "logistic",
         lambda: binary("remission", "remiss", "li"),
-        "Lee (1974), who is Agresti's (2007) example; deviances as printed there",
+        "Lee (1974), an example in Agresti (2007); deviance by R's glm",
         "deviance 26.073",
     ),
     "remission": Problem(

@@ -351,7 +351,7 @@ def _eliminate(rows: list) -> list:
 def _number(value) -> Any:
     if isinstance(value, Fraction):
         return mp.mpf(value.numerator) / value.denominator
-    return mp.mpf(value)
+    return mp.mpf(float(value) if isinstance(value, np.floating) else value)
 
 
 def _vector(values) -> list:

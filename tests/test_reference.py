@@ -11,8 +11,9 @@ from mpmath import mp
 
 from jaxlin import Status, solvers, svm
 from tests.public import thorough
-from tests.reference import answers, catalogue, fits, oracle, published
-from tests.reference.catalogue import BINARY, FIRTH, MARGINS, MULTICLASS, PROBLEMS, REGRESSION
+from tests.reference import answers, fits, multiclass, oracle, published
+from tests.reference.catalogue import BINARY, FIRTH, MULTICLASS, PROBLEMS, REGRESSION
+from tests.reference.margins import MARGINS
 
 ITERATED = [*BINARY, *MULTICLASS]
 CLASSIFIERS = [*ITERATED, *FIRTH]
@@ -121,7 +122,7 @@ def test_glmnet_of_three_classes_as_it_prints_them():
     """Scores that sum to zero over the classes; glmnet stops by the change of the deviance."""
     params = fitted("glmnet_three").params
     rows = np.column_stack([params.weights, params.bias])[:, [0, 1, -1]]
-    printed = [line.split() for line in catalogue.GLMNET_THREE.strip().splitlines()]
+    printed = [line.split() for line in multiclass.GLMNET_THREE.strip().splitlines()]
     np.testing.assert_allclose(rows, np.array(printed, float), atol=5e-8, rtol=0)
 
 

@@ -17,7 +17,8 @@ import numpy as np
 from mpmath import mp
 
 from tests.reference import oracle
-from tests.reference.catalogue import PROBLEMS, Data, Problem
+from tests.reference.catalogue import PROBLEMS
+from tests.reference.sets import Data, Problem
 
 FILE = Path(__file__).parent / "answers.json"
 STORED_DIGITS = 25

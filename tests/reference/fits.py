@@ -13,7 +13,8 @@ import numpy as np
 from jaxlin import inference, least_squares, logistic, losses, softmax
 from jaxlin.types import Hyperplane, Info, Linear
 from tests.reference import answers
-from tests.reference.catalogue import PROBLEMS, Data, Problem
+from tests.reference.catalogue import PROBLEMS
+from tests.reference.sets import Data, Problem
 
 # (rows, columns, classes) that problems are padded to; what fits in none keeps its shape
 SHAPES = {

@@ -10,9 +10,13 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _checks, _implicit, _linalg, _rows, _scatter
+from jaxlin._linalg import dot
 from jaxlin._scatter import Scatter
 from jaxlin.types import Info, Status
 
+# A score along the null space below this many units of d * eps of the sum of its terms' sizes is
+# rounding: of the data, their centre, and of the null space.
+NULL_ULPS = 64
 TIED_DIVISORS = ("n", "n-k")
 CLASS_DIVISORS = ("n", "n_k-1")
 
@@ -57,12 +61,14 @@ def check_divisor(divisor: Any, allowed: tuple[str, ...]) -> str:
     return divisor
 
 
-def of_data(data: _checks.Table, k: int, *, per_class: bool) -> tuple[Scatter, jax.Array]:
-    """Class statistics in the user's weights, and whether the data are valid."""
+def of_data(
+    data: _checks.Table, k: int, *, per_class: bool
+) -> tuple[Scatter, jax.Array, _rows.Rows]:
+    """Class statistics in the user's weights, whether the data are valid, and the rows."""
     rows, total, valid = _rows.prepare(data, num_classes=k)
     s = _scatter.of_rows(rows, k, per_class=per_class)
     total = jnp.where(valid, total, 0)
-    return s._replace(weight=s.weight * total, scatter=s.scatter * total), valid
+    return s._replace(weight=s.weight * total, scatter=s.scatter * total), valid, rows
 
 
 def valid_moments(s: Scatter) -> jax.Array:
@@ -154,15 +160,60 @@ def inverses(covariances: jax.Array, present: jax.Array, mask: Any) -> _linalg.I
 
 
 def verdict(
-    s: Scatter, valid: jax.Array, small: jax.Array, deficient: jax.Array, objective: jax.Array
+    s: Scatter, valid: jax.Array, small: jax.Array, solved: jax.Array, objective: jax.Array
 ) -> Info:
-    """A closed form has converged unless something is wrong; its residual is 0."""
-    status = jnp.where(deficient, Status.RANK_DEFICIENT, Status.CONVERGED)
+    """A closed form has `solved` its equations unless something is wrong; its residual is 0."""
     alone = jnp.sum(s.rows > 0) < 2
-    status = jnp.where(small | alone, Status.CLASS_TOO_SMALL, status)
+    status = jnp.where(small | alone, Status.CLASS_TOO_SMALL, solved)
     status = jnp.where(valid, status, Status.INVALID_DATA).astype(jnp.int32)
     residual = jnp.where(valid, 0, jnp.nan).astype(objective.dtype)
     return Info(status, jnp.int32(0), jnp.where(valid, objective, jnp.nan), residual)
+
+
+def solved(
+    inverse: _linalg.Inverse,
+    rows: _rows.Rows | None,
+    centres: jax.Array,
+    lacking: jax.Array | bool = False,
+) -> jax.Array:
+    """CONVERGED, or RANK_DEFICIENT where columns depend on each other; STALLED where that is open.
+
+    Products of columns tell dependence to half of the digits that the rows do. So what they call
+    the null space is looked at in the rows, if there are any: a row that leaves it by more than
+    rounding is information that the products have lost.
+
+    Args:
+      inverse: of a covariance, or one for each class.
+      rows: prepared, or None where there are moments only.
+      centres: `(g, d)`, what the products are about: for all rows, or for those of each class.
+      lacking: whether there are too few rows for all columns, whatever rounding made of that.
+    """
+    null = inverse.null if inverse.null.ndim == 3 else inverse.null[None]
+    deficient = jnp.any(inverse.deficient)
+    doubtful = ~jnp.all(inverse.clear)
+    if rows is not None:
+        operands = jax.lax.stop_gradient((rows._replace(offset=None), centres, null))
+        doubtful |= _linalg.when(deficient, _leaves, jnp.bool_(False), operands)
+    status = jnp.where(deficient | lacking, Status.RANK_DEFICIENT, Status.CONVERGED)
+    return jnp.where(doubtful, Status.STALLED, status).astype(jnp.int32)
+
+
+def _leaves(rows: _rows.Rows, centres: jax.Array, null: jax.Array) -> jax.Array:
+    """Whether a row, less its centre, is not orthogonal to its null space `(g, d, d)`."""
+    (groups, d), eps = centres.shape, float(jnp.finfo(null.dtype).eps)
+
+    def excess(block):
+        own = block.y if groups > 1 else jnp.zeros_like(block.y, jnp.int32)
+        apart = block.x - centres[own]
+        size = jnp.abs(block.x) + jnp.abs(centres)[own]
+        most = jnp.zeros_like(block.weight)
+        for c in range(len(null)):
+            along = jnp.abs(dot(apart, null[c])) - NULL_ULPS * d * eps * dot(size, jnp.abs(null[c]))
+            mine = (own == c) | (len(null) == 1)
+            most = jnp.where(mine, jnp.max(along, axis=1), most)
+        return (), jnp.max(jnp.where(block.weight > 0, most, 0), initial=0)
+
+    return _rows.fold(excess, rows)[1] > 0
 
 
 def settled(params: Any, info: Info, kept: jax.Array, given: Any) -> Any:

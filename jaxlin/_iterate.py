@@ -128,7 +128,8 @@ def _newton_step(problem: Problem, state: State) -> State:
     step, _ = newton_step(hess, state.grad, damping)
     trial = state.point + step
     value, grad = jax.value_and_grad(problem.value)(trial)
-    trial_hess = problem.hessian(trial)
+    # One after the other: an objective may hold a factorisation.
+    trial_hess = problem.hessian(_linalg.after(value + jnp.sum(grad), trial))
     curvature = step @ hess @ step
     verdict = judge(
         (state.value, residual_of(state.grad)),

@@ -1,5 +1,6 @@
 """Small dense linear algebra: products at full precision, scaling, and the Newton system."""
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -105,58 +106,85 @@ class Inverse(NamedTuple):
     matrix: `(p, p)`
     log_determinant: `()`, of A on its range
     deficient: `()` bool, whether that is not everything
+    clear: `()` bool, whether rounding leaves no doubt of that, as far as A tells
+    null: `(p, p)`, columns that span the null space, of length 1 where A has unit diagonal, or 0
     pivot: `()`, the least squared pivot of A with unit diagonal, see `Factor`
     """
 
     matrix: jax.Array
     log_determinant: jax.Array
     deficient: jax.Array
+    clear: jax.Array
+    null: jax.Array
     pivot: jax.Array
 
 
 def pseudo_inverse(a: jax.Array, mask: jax.Array | None = None) -> Inverse:
     """Moore and Penrose's inverse of a symmetric `(p, p)` matrix, whatever the units of its axes.
 
-    The null space is told where the diagonal is 1, beyond p units of rounding, and made orthonormal
-    in the given units; A with curvature lent to it has a Cholesky factor. Derivatives are those
-    of the inverse on the range. `mask (p,)`: axes that are not there; their rows are 0.
+    Where the diagonal is 1 the null space N is told, beyond p units of rounding, and the inverse is
+    that of S A S + N N', S the scaling; in the given units it is projected off S N. Derivatives are
+    those of the inverse on the range. `mask (p,)`: axes that are not there; their rows are 0.
     """
-    p = a.shape[0]
+    p, eps = a.shape[0], float(jnp.finfo(a.dtype).eps)
     eye = jnp.eye(p, dtype=a.dtype)
     a = (a + a.T) / 2
     if mask is not None:
         a = jnp.where(mask[:, None] & mask[None, :], a, eye)
     still = jax.lax.stop_gradient(a)
-    ulps = RANK_ULPS * p * float(jnp.finfo(a.dtype).eps)
     first = factor(still)
-    null = when(~(first.pivot >= ulps), lambda a: _null_basis(a, ulps), jnp.zeros_like(a), (still,))
-    lent = jnp.trace(still) / p
-    lent = jnp.where(lent > 0, lent, 1)
-    lost = dot(null, null.T)
-    # Projected, which changes rounding only, so that derivatives too stay on the range.
-    onto = eye - after(null, lost)
-    inverse, log_determinant = _inverse(dot(onto, dot(a, onto)) + lent * lost)
-    rank_lost = jnp.trace(lost)
-    matrix = inverse - lost / lent
+    yes = jnp.ones_like(first.pivot, bool)
+    whole = Range(jnp.zeros_like(a), jnp.diag(first.scale), jnp.zeros_like(first.pivot), yes)
+    # The least pivot is no less than the least eigenvalue, and may be far above it.
+    near = ~(first.pivot >= max(math.sqrt(eps), RANK_ULPS * p * eps))
+    found = when(near, range_of, whole, (still,))
+    scaled = a * first.scale[:, None] * first.scale[None, :]
+    held, log_determinant = inverse(scaled + dot(found.null, found.null.T))
+    # 0, but for its derivative: what varies off the range is not counted.
+    off = jnp.sum(found.null * dot(scaled, found.null))
+    log_determinant -= off - jax.lax.stop_gradient(off)
+    matrix = dot(found.onto, dot(held, found.onto.T))
     if mask is not None:
         matrix = jnp.where(mask[:, None] & mask[None, :], matrix, 0)
-    whole = log_determinant - rank_lost * jnp.log(lent)
-    return Inverse(matrix, whole, rank_lost > 0.5, first.pivot)
+    return Inverse(
+        matrix=matrix,
+        log_determinant=log_determinant - 2 * jnp.sum(jnp.log(first.scale)) + found.level,
+        deficient=jnp.any(found.null != 0),
+        clear=found.clear & (jnp.trace(held) * p * eps <= 1),
+        null=first.scale[:, None] * found.null,
+        pivot=first.pivot,
+    )
+
+
+class Range(NamedTuple):
+    """The range of a matrix A with unit diagonal, S its scaling to that.
+
+    null: `(p, p)`, orthonormal columns that span the null space of S A S, the others 0
+    onto: `(p, p)`, S followed by the projection on the range of A in the given units
+    level: `()`, by how much the log determinants on the range differ, but for that of S
+    clear: `()` bool, whether that projection leaves S A S what it is
+    """
+
+    null: jax.Array
+    onto: jax.Array
+    level: jax.Array
+    clear: jax.Array
 
 
 @jax.custom_jvp
-def _inverse(a: jax.Array) -> tuple[jax.Array, jax.Array]:
+def inverse(a: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """A^-1 and log det A of a regular `(p, p)` A; derivatives of any order are products."""
     whole = factor(a)
     half = half_solve(whole, jnp.eye(a.shape[0], dtype=a.dtype))
     log_pivots = jnp.sum(jnp.log(jnp.diagonal(whole.lower)) - jnp.log(whole.scale))
     return dot(half.T, half), 2 * log_pivots
 
 
-@_inverse.defjvp
+@inverse.defjvp
 def _(primals, tangents):
-    inverse, log_determinant = _inverse(*primals)
-    moved = dot(inverse, tangents[0])
-    return (inverse, log_determinant), (-dot(moved, inverse), jnp.trace(moved))
+    found, log_determinant = inverse(*primals)
+    moved = dot(found, tangents[0])
+    return (found, log_determinant), (-dot(moved, found), jnp.trace(moved))
 
 
 def refined(inverse: jax.Array, a: jax.Array, b: jax.Array) -> jax.Array:
@@ -165,17 +193,31 @@ def refined(inverse: jax.Array, a: jax.Array, b: jax.Array) -> jax.Array:
     return v + jax.lax.stop_gradient(dot(b - dot(v, a), inverse))
 
 
-def _null_basis(a: jax.Array, ulps: float) -> jax.Array:
-    """Orthonormal columns `(p, p)` that span the null space, the others 0."""
+def range_of(a: jax.Array) -> Range:
+    """The range, by eigenvalues."""
+    p = a.shape[0]
+    ulps = RANK_ULPS * p * float(jnp.finfo(a.dtype).eps)
     diagonal = jnp.diagonal(a)
     scale = jax.lax.rsqrt(jnp.where(diagonal > 0, diagonal, 1))
-    values, vectors = eigh(a * scale[:, None] * scale[None, :])
+    scaled = a * scale[:, None] * scale[None, :]
+    values, vectors = eigh(scaled)
     small = values <= ulps * jnp.max(values, initial=0)
-    null = jnp.where(small[None, :], scale[:, None] * vectors, 0)
-    size = jnp.linalg.norm(null, axis=0)
-    null = null / jnp.where(size > 0, size, 1)[None, :]
-    gram = dot(null.T, null) + jnp.diag(jnp.where(small, 0, 1).astype(a.dtype))
-    return half_solve(factor(after(values, gram)), null.T).T
+    # Rounding in the row of an axis with large units would be felt there.
+    null = jnp.where(small[None, :] & (jnp.abs(vectors) > ulps), vectors, 0)
+    units = scale[:, None] * null
+    size = jnp.sqrt(jnp.sum(units**2, axis=0))
+    units = units / jnp.where(size > 0, size, 1)[None, :]
+    gram = dot(units.T, units) + jnp.diag(jnp.where(size > 0, 0, 1).astype(a.dtype))
+    whole = factor(after(values, gram))
+    units = half_solve(whole, units.T).T
+    level = 2 * jnp.sum(jnp.log(jnp.diagonal(whole.lower)) - jnp.log(whole.scale))
+    level += 2 * jnp.sum(jnp.log(jnp.where(size > 0, size, 1)))
+    moved = dot(units, units.T * scale[None, :])
+    # Where the null space is known to few digits, the way to the least norm is not along it.
+    felt = jnp.abs(dot(scaled, moved / scale[:, None]))
+    clear = jnp.max(felt, initial=0) <= 4 * ulps * jnp.max(values, initial=0)
+    onto = jnp.diag(scale) - jnp.where(clear, moved, 0)
+    return Range(null, onto, level, clear)
 
 
 def when(

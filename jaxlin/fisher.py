@@ -306,7 +306,8 @@ def _fit(threshold, data):
     cut = threshold(projection, rows.y, sample_weight=weight, **shared)
     params = Hyperplane(weights=weights, bias=-cut - dot(weights, origin))
     alone = jnp.any(s.rows == 0)
-    info = _bayes.verdict(s, valid, alone, inverse.deficient, -dot(weights, apart))
+    solved = _bayes.solved(inverse, rows, _scatter.means(s))
+    info = _bayes.verdict(s, valid, alone, solved, -dot(weights, apart))
     return _implicit.guarded(params, valid & ~alone, data), info
 
 
@@ -320,7 +321,7 @@ def _criterion(data, direction):
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
 def _directions(k, r, divisor, data):
-    s, valid = _bayes.of_data(data, k, per_class=False)
+    s, valid, rows = _bayes.of_data(data, k, per_class=False)
     covariance = _bayes.tied_covariance(s, divisor, _bayes.Options(), data.feature_mask)
     inverse = _linalg.pseudo_inverse(covariance, data.feature_mask)
     share = s.weight / jnp.where(jnp.sum(s.weight) > 0, jnp.sum(s.weight), 1)
@@ -334,13 +335,14 @@ def _directions(k, r, divisor, data):
     axes = dot(images.T, vectors) * length[None, :]
     top = jnp.take_along_axis(axes, jnp.argmax(jnp.abs(axes), axis=0)[None, :], axis=0)
     axes = jnp.where(top < 0, -axes, axes)
-    info = _bayes.verdict(s, valid, jnp.bool_(False), inverse.deficient, -jnp.sum(values))
+    solved = _bayes.solved(inverse, rows, _scatter.means(s))
+    info = _bayes.verdict(s, valid, jnp.bool_(False), solved, -jnp.sum(values))
     return _implicit.guarded(axes, valid, data), info
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _rayleigh_quotient(k, divisor, data, axes):
-    s, valid = _bayes.of_data(data, k, per_class=False)
+    s, valid, _ = _bayes.of_data(data, k, per_class=False)
     between = dot(s.offset - _scatter.mean(s)[None, :], axes)
     between = jnp.sum(s.weight[:, None] * between**2, axis=0)
     within = jnp.sum(axes * dot(s.scatter, axes), axis=0)

@@ -461,8 +461,8 @@ def _log_joint(tied, means, covariances, priors, x):
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _fit(k, divisor, data, given):
-    s, valid = _bayes.of_data(data, k, per_class=True)
-    return _own(divisor, s, valid, given, data.feature_mask, data)
+    s, valid, rows = _bayes.of_data(data, k, per_class=True)
+    return _own(divisor, s, valid, given, data.feature_mask, data, rows)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -472,8 +472,8 @@ def _own_from_moments(divisor, s, given):
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _fit_tied(k, divisor, data, given):
-    s, valid = _bayes.of_data(data, k, per_class=False)
-    return _common(divisor, s, valid, given, data.feature_mask, data)
+    s, valid, rows = _bayes.of_data(data, k, per_class=False)
+    return _common(divisor, s, valid, given, data.feature_mask, data, rows)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -481,14 +481,13 @@ def _tied_from_moments(divisor, s, given):
     return _common(divisor, _scatter.tied(s), _bayes.valid_moments(s), given, None, s)
 
 
-def _own(divisor, s, valid, given, mask, source):
+def _own(divisor, s, valid, given, mask, source, rows=None):
     valid &= _bayes.valid_options(given, s)
     priors = _bayes.class_priors(given, s)
     covariances = _bayes.class_covariances(s, divisor, given, mask)
     present = s.rows > 0
     inverses = _bayes.inverses(covariances, present, mask)
     d = _bayes.number_of_features(s, mask)
-    deficient = inverses.deficient & present
     small = jnp.any(_bayes.few_rows(s, given, mask))
     there = jnp.ones(covariances.shape[-1], bool) if mask is None else mask
     eye = jnp.diag(there.astype(covariances.dtype))
@@ -498,11 +497,12 @@ def _own(divisor, s, valid, given, mask, source):
         priors=priors,
     )
     objective = _bayes.class_negative_log_likelihood(s, priors, inverses, d)
-    info = _bayes.verdict(s, valid, small, jnp.any(deficient), objective)
+    solved = _bayes.solved(inverses, rows, params.means)
+    info = _bayes.verdict(s, valid, small, solved, objective)
     return _bayes.settled(params, info, valid, (source, given)), info
 
 
-def _common(divisor, s, valid, given, mask, source):
+def _common(divisor, s, valid, given, mask, source, rows=None):
     valid &= _bayes.valid_options(given, s)
     priors = _bayes.class_priors(given, s)
     covariance = _bayes.tied_covariance(s, divisor, given, mask)
@@ -511,8 +511,9 @@ def _common(divisor, s, valid, given, mask, source):
     d = _bayes.number_of_features(s, mask)
     objective = _bayes.negative_log_likelihood(s, priors, covariance, inverse, d)
     small = _bayes.no_degrees(s, divisor)
-    deficient = inverse.deficient | _bayes.few_degrees(s, given, mask)
-    info = _bayes.verdict(s, valid, small, deficient, objective)
+    lacking = _bayes.few_degrees(s, given, mask)
+    solved = _bayes.solved(inverse, rows, params.means, lacking)
+    info = _bayes.verdict(s, valid, small, solved, objective)
     return _bayes.settled(params, info, valid & ~small, (source, given)), info
 
 

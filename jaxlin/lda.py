@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from jaxlin import _bayes, _checks, _closed_form, _linalg, _rows, _scatter
 from jaxlin._linalg import dot
 from jaxlin.moments import ClassMoments, TiedMoments, tied
-from jaxlin.types import Info, Linear
+from jaxlin.types import Info, Linear, Status
 
 
 def fit(
@@ -158,8 +158,8 @@ def ledoit_wolf(
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _fit(k, divisor, data, given):
-    s, valid = _bayes.of_data(data, k, per_class=False)
-    return _discriminants(divisor, s, valid, given, data.feature_mask, data)
+    s, valid, rows = _bayes.of_data(data, k, per_class=False)
+    return _discriminants(divisor, s, valid, given, data.feature_mask, data, rows)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -167,7 +167,7 @@ def _from_moments(divisor, s, given):
     return _discriminants(divisor, _scatter.tied(s), _bayes.valid_moments(s), given, None, s)
 
 
-def _discriminants(divisor, s, valid, given, mask, source):
+def _discriminants(divisor, s, valid, given, mask, source, rows=None):
     valid &= _bayes.valid_options(given, s)
     priors = _bayes.class_priors(given, s)
     covariance = _bayes.tied_covariance(s, divisor, given, mask)
@@ -180,8 +180,8 @@ def _discriminants(divisor, s, valid, given, mask, source):
     small = _bayes.no_degrees(s, divisor)
     d = _bayes.number_of_features(s, mask)
     objective = _bayes.negative_log_likelihood(s, priors, covariance, inverse, d)
-    deficient = inverse.deficient | _bayes.few_degrees(s, given, mask)
-    info = _bayes.verdict(s, valid, small, deficient, objective)
+    solved = _bayes.solved(inverse, rows, means, _bayes.few_degrees(s, given, mask))
+    info = _bayes.verdict(s, valid, small, solved, objective)
     params = Linear(weights=weights, bias=bias)
     return _bayes.settled(params, info, valid & ~small, (source, given)), info
 
@@ -256,7 +256,7 @@ def _reweighed(s, valid, source, *, num_classes=None, priors=None, shrinkage=0.0
     k, dtype = len(s.weight), s.weight.dtype
     given = _bayes.options(dtype, k, priors=priors, shrinkage=shrinkage)
     params, info = _discriminants(divisor, s, valid, given, None, source)
-    return params, info, jnp.bool_(True)
+    return params, info, info.status != Status.RANK_DEFICIENT
 
 
 _closed_form.OFFERS[fit] = _closed_form.Offer(

@@ -276,7 +276,7 @@ def _fit(k, bias, data, l2):
     felt = jnp.where(valid, l2, 0)
     found = _solve(_class_system(s, bias), felt, data.feature_mask)
     found = _refine(found, rows, felt, targets, bias)
-    return _as_linear(found, s, valid, bias, (data, l2))
+    return _as_linear(found, s, valid, bias, (data, l2), rows)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -296,7 +296,7 @@ def _regress(bias, data, l2):
     felt = jnp.where(valid, l2, 0)
     found = _solve(_number_system(s, bias), felt, data.feature_mask)
     found = _refine(found, rows, felt, lambda block: block.y[:, None], bias)
-    return _as_hyperplane(found, valid, bias, (data, l2))
+    return _as_hyperplane(found, valid, bias, (data, l2), rows)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -397,22 +397,25 @@ def _refine(found: _Found, rows, l2, targets, bias) -> _Found:
     )
 
 
-def _as_linear(found, s, valid, bias, source):
+def _as_linear(found, s, valid, bias, source, rows=None):
     weights, level, centre, inverse, objective, _ = found
     present = s.rows > 0
     weights = jnp.where(present[:, None], weights, 0)
     intercept = level - dot(weights, centre) if bias else jnp.zeros_like(level)
     intercept = jnp.where(present, intercept, -jnp.inf)
-    info = _bayes.verdict(s, valid, jnp.bool_(False), inverse.deficient, objective)
+    solved = _bayes.solved(inverse, rows, centre[None, :])
+    info = _bayes.verdict(s, valid, jnp.bool_(False), solved, objective)
     params = Linear(weights=weights, bias=intercept)
     return _bayes.settled(params, info, valid, source), info
 
 
-def _as_hyperplane(found, valid, bias, source):
+def _as_hyperplane(found, valid, bias, source, rows=None):
     weights, level, centre, inverse, objective, _ = found
     intercept = level - dot(weights, centre) if bias else jnp.zeros_like(level)
-    status = jnp.where(inverse.deficient, Status.RANK_DEFICIENT, Status.CONVERGED)
-    status = jnp.where(valid, status, Status.INVALID_DATA).astype(jnp.int32)
+    if rows is not None:
+        rows = rows._replace(y=jnp.zeros(rows.y.shape, jnp.int32))
+    solved = _bayes.solved(inverse, rows, centre[None, :])
+    status = jnp.where(valid, solved, Status.INVALID_DATA).astype(jnp.int32)
     nan = jnp.where(valid, 0, jnp.nan).astype(objective.dtype)
     params = Hyperplane(weights=weights[0], bias=intercept[0])
     return _implicit.guarded(params, valid, source), Info(
@@ -471,7 +474,7 @@ def _reweighed(s, valid, source, *, num_classes=None, l2=0.0, bias=True):
     valid &= jnp.all((l2 >= 0) & jnp.isfinite(l2))
     found = _solve(_class_system(s, bias), jnp.where(valid, l2, 0), None)
     params, info = _as_linear(found, s, valid, bias, (source, l2))
-    return params, info, ~(found.rough & valid)
+    return params, info, ~(found.rough & valid) & (info.status != Status.RANK_DEFICIENT)
 
 
 _closed_form.OFFERS[fit] = _closed_form.Offer(

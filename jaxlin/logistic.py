@@ -259,7 +259,7 @@ def _fit_firth(bias, complete, data, offset, tol, max_steps):
     )
     still = jax.lax.stop_gradient((theta, *arguments))
     residual = _passes.residual(problem, jax.grad(_jeffreys)(*still)[None, :])
-    found = theta
+    still, found = _linalg.after(residual, (still, theta))
     if complete:
         deficient = jnp.any(null != 0)
         found = theta - _proof.least_norm_excess(problem, still[0][None, :], null)[0]
@@ -296,10 +296,10 @@ def _jeffreys(theta: jax.Array, problem: Any, total: jax.Array, null: jax.Array)
     """Mean loss less half the log determinant of the information over `total`."""
     value, curvature = _mean_loss(theta, problem)
     unseen = _unseen(problem, null)
-    factor = _linalg.factor(curvature + unseen)
-    pivots = jnp.log(jnp.diagonal(factor.lower)) - jnp.log(factor.scale)
+    # By the inverse, whose derivatives of any order are products: see `_linalg.after`.
+    _, log_determinant = _linalg.inverse(curvature + unseen)
     # What no row sees is held at 0.
-    return value - jnp.sum(pivots) / total + _linalg.form(unseen, theta) / 2
+    return value - log_determinant / (2 * total) + _linalg.form(unseen, theta) / 2
 
 
 def _unseen(problem, null):

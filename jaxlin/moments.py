@@ -291,7 +291,7 @@ def _of_classes(per_class, x, y, num_classes, sample_weight, feature_mask, axis_
 
 @functools.partial(jax.jit, static_argnums=(1, 2))
 def _classes(data, k, per_class):
-    s, valid = _bayes.of_data(data, k, per_class=per_class)
+    s, valid, _ = _bayes.of_data(data, k, per_class=per_class)
     return _shown(s, valid)
 
 

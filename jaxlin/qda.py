@@ -19,7 +19,7 @@ import jax.numpy as jnp
 
 from jaxlin import _bayes, _checks, _closed_form, _scatter
 from jaxlin.moments import ClassMoments, per_class
-from jaxlin.types import Info, Quadratic
+from jaxlin.types import Info, Quadratic, Status
 
 
 def fit(
@@ -127,8 +127,8 @@ def fit_from_moments(
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _fit(k, divisor, data, given):
-    s, valid = _bayes.of_data(data, k, per_class=True)
-    return _discriminants(divisor, s, valid, given, data.feature_mask, data)
+    s, valid, rows = _bayes.of_data(data, k, per_class=True)
+    return _discriminants(divisor, s, valid, given, data.feature_mask, data, rows)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -136,7 +136,7 @@ def _from_moments(divisor, s, given):
     return _discriminants(divisor, s, _bayes.valid_moments(s), given, None, s)
 
 
-def _discriminants(divisor, s, valid, given, mask, source):
+def _discriminants(divisor, s, valid, given, mask, source, rows=None):
     valid &= _bayes.valid_options(given, s)
     priors = _bayes.class_priors(given, s)
     covariances = _bayes.class_covariances(s, divisor, given, mask)
@@ -154,7 +154,7 @@ def _discriminants(divisor, s, valid, given, mask, source):
     bias = jnp.where(present & (priors > 0), bias, -jnp.inf)
     params = Quadratic(quadratic=-matrix / 2, weights=weights, bias=bias)
     objective = _bayes.class_negative_log_likelihood(s, priors, inverses, d)
-    info = _bayes.verdict(s, valid, small, jnp.any(deficient), objective)
+    info = _bayes.verdict(s, valid, small, _bayes.solved(inverses, rows, means), objective)
     return _bayes.settled(params, info, valid & ~small, (source, given)), info
 
 
@@ -168,7 +168,7 @@ def _reweighed(
     k, dtype = len(s.weight), s.weight.dtype
     given = _bayes.options(dtype, k, priors=priors, shrinkage=shrinkage, pooling=pooling)
     params, info = _discriminants(divisor, s, valid, given, None, source)
-    return params, info, jnp.bool_(True)
+    return params, info, info.status != Status.RANK_DEFICIENT
 
 
 _closed_form.OFFERS[fit] = _closed_form.Offer(

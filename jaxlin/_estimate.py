@@ -131,13 +131,15 @@ def at(model: Model, arguments: Given) -> Estimate:
     factor = _linalg.factor(hess)
     eps = float(jnp.finfo(theta.dtype).eps)
     regular = valid & ~jnp.any(problem.idle)
-    regular &= factor.pivot >= _linalg.RANK_ULPS * theta.size * eps
     decrement = jnp.linalg.norm(_linalg.half_solve(factor, gradient.reshape(-1)))
     step = -_linalg.solve(factor, gradient.reshape(-1)).reshape(theta.shape)
     # Near in standard errors, or as near as a fit comes in this precision.
     near = jnp.maximum(NEAR / jnp.sqrt(total), 16 * eps ** (2 / 3))
     m, p = theta.shape
     half = _linalg.half_solve(factor, jnp.eye(m * p, dtype=theta.dtype))
+    # As `_linalg.least_eigenvalue`.
+    least = 1 / jnp.sum((half / factor.scale[None, :]) ** 2)
+    regular &= least >= _linalg.RANK_ULPS * theta.size * eps
     parts = half.T.reshape(m, p, m * p) * problem.spread[None, :, None]
     found = Estimate(
         problem=problem,

@@ -18,8 +18,10 @@ from jaxlin import _linalg, _loops
 CURVATURE_HELD = 0.9
 # Newton steps at a residual below tol without that proof, after which there is none to come.
 PATIENCE = 5
-# The least damping of a Newton step, relative to the gradient: negligible unless curvature is.
-LEAST_DAMPING = 1e-3
+# The first damping of a Newton step, relative to the gradient: negligible unless curvature is.
+FIRST_DAMPING = 1e-3
+# The least, after good steps: with more, directions of curvature 1e-12 are crept along.
+LEAST_DAMPING = 1e-9
 # Differences of objectives below this many units of rounding say nothing.
 NOISE_ULPS = 32
 # Up to this many parameters the proof uses a dense Hessian, beyond it conjugate gradients.
@@ -106,7 +108,8 @@ def judge(
     good = accept & (~telling | (decrease >= 0.5 * predicted))
     # Down slowly and up fast took the fewest steps on 20,000 hard problems.
     lower = jnp.maximum(0.3 * damping, LEAST_DAMPING)
-    damping = jnp.where(good, lower, jnp.where(accept, damping, 10 * damping))
+    least = jnp.maximum(damping, FIRST_DAMPING)
+    damping = jnp.where(good, lower, jnp.where(accept, least, 10 * least))
     return Verdict(accept, damping, finite & ~telling & ~fell)
 
 
@@ -118,7 +121,7 @@ class _NewtonMemory(NamedTuple):
 
 def _newton_start(problem: Problem, point: jax.Array) -> State:
     value, grad = jax.value_and_grad(problem.value)(point)
-    damping = jnp.full((), LEAST_DAMPING, value.dtype)
+    damping = jnp.full((), FIRST_DAMPING, value.dtype)
     memory = _NewtonMemory(problem.hessian(point), damping, jnp.int32(0))
     return State(point, value, grad, jnp.bool_(False), jnp.bool_(False), memory)
 

@@ -73,6 +73,17 @@ def solve(f: Factor, b: jax.Array) -> jax.Array:
     return scale * jax.scipy.linalg.solve_triangular(f.lower, half, lower=True, trans=1)
 
 
+def least_eigenvalue(f: Factor) -> jax.Array:
+    """A lower bound, at most p times too small, of the least eigenvalue of L L', or NaN.
+
+    1 / trace((L L')^-1). The least pivot is an upper bound, which dependent columns can exceed by
+    the product of the other pivots' reciprocals.
+    """
+    eye = jnp.eye(f.scale.shape[0], dtype=f.scale.dtype)
+    half = jax.scipy.linalg.solve_triangular(f.lower, eye, lower=True)
+    return 1 / jnp.sum(half**2)
+
+
 def eigh(a: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Eigenvalues and vectors of a symmetric matrix; of a matrix with NaN or Inf, those of 0.
 

@@ -19,8 +19,8 @@ CERTIFICATE = 0.1
 FAR = 10.0
 # Trials after which a start that is far from an optimum still is given up.
 LOST = 50
-# A squared pivot below this many units of p * eps may be rounding: the columns are looked at.
-PIVOT_ULPS = 16
+# An eigenvalue below this many units of p * eps may be rounding: the columns are looked at.
+RANK_ULPS = 16
 
 
 class Outcome(NamedTuple):
@@ -87,7 +87,7 @@ def begin(problem: Problem, start: jax.Array, origin: jax.Array, before: jax.Arr
         hess=nothing,
         whole=_linalg.Factor(nothing, jnp.zeros(start.size, start.dtype), jnp.zeros_like(origin)),
         step=start,
-        damping=jnp.full((), _iterate.LEAST_DAMPING, start.dtype),
+        damping=jnp.full((), _iterate.FIRST_DAMPING, start.dtype),
         steps=before,
         trials=before,
         passed=never,
@@ -128,14 +128,16 @@ def advance(spec, doubted, problem, tol, before, run: Run) -> Run:
         infinite = jnp.full_like(point.value, jnp.inf)
         nowhere = (_passes.origin(problem, infinite), jnp.zeros_like(hess))
         kept = _where(lost, nowhere, kept)
-        damping = jnp.where(lost, _iterate.LEAST_DAMPING, verdict.damping)
+        damping = jnp.where(lost, _iterate.FIRST_DAMPING, verdict.damping)
         verdict = verdict._replace(damping=damping, stalled=verdict.stalled & ~lost)
     # The barrier keeps the compiler from computing the verdict anew for every field.
     accept = jax.lax.optimization_barrier(accept)
     point, hess = _where(accept, (trial, hess), kept)
     small = point.residual <= tol
     following, whole = _iterate.newton_step(hess, point.grad.reshape(-1), verdict.damping)
-    quasi = _linalg.after(following, small & ~held & (reach > 0) & (drop >= -tail * reach))
+    # Nearer to infinity than that, rounding hides the direction again.
+    far = point.residual <= jnp.maximum(tol, 4 * tail)
+    quasi = _linalg.after(following, far & ~held & (reach > 0) & (drop >= -tail * reach))
     if spec.complete and not spec.penalised:
         recedes = functools.partial(_proof.recedes, spec)
         quasi = _linalg.when(quasi, recedes, jnp.bool_(False), (problem, point, step, tail))
@@ -162,9 +164,9 @@ def prove(spec: Spec, problem: Problem, run: Run, tol: jax.Array) -> Outcome:
     size, point = run.step.size, run.point
     separated = point.margin > 0
     # The loop's own factor will do if neither rounding nor damping can be felt in it.
-    least = PIVOT_ULPS * size * jnp.finfo(run.hess.dtype).eps
+    least = RANK_ULPS * size * jnp.finfo(run.hess.dtype).eps
     damped = run.damping * jnp.max(jnp.abs(point.grad), initial=0) * jnp.max(run.whole.scale**2)
-    sound = run.whole.pivot >= least + PIVOT_ULPS * damped
+    sound = _linalg.least_eigenvalue(run.whole) >= least + RANK_ULPS * damped
     unsettled = ~sound & ~separated & (point.residual <= tol)
     proof = _proof.Proof(
         whole=run.whole,
@@ -178,7 +180,8 @@ def prove(spec: Spec, problem: Problem, run: Run, tol: jax.Array) -> Outcome:
         prove = _proof.undamped if spec.penalised else _proof.on_range
         prove = functools.partial(prove, least=least)
         proof = _linalg.when(unsettled, prove, proof, (problem, point, run.hess))
-    proof = proof._replace(whole=_linalg.after(proof.excess, proof.whole))
+    whole = _linalg.after(proof.sound, _linalg.after(proof.excess, proof.whole))
+    proof = proof._replace(whole=whole)
     certified = is_certified(spec, problem, proof.whole, proof.decrement) & proof.sound
     point = point._replace(theta=point.theta - proof.excess, noise=point.noise + proof.noise)
     deficient = proof.deficient | jnp.any(problem.idle)

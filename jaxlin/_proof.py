@@ -47,7 +47,7 @@ def undamped(problem: Problem, point: Point, hess: jax.Array, *, least) -> Proof
     return Proof(
         whole=whole,
         decrement=jnp.linalg.norm(_linalg.half_solve(whole, point.grad.reshape(-1))),
-        sound=whole.pivot >= least,
+        sound=_linalg.least_eigenvalue(whole) >= least,
         excess=jnp.zeros_like(point.theta),
         noise=jnp.zeros_like(point.noise),
         deficient=jnp.bool_(False),
@@ -71,7 +71,7 @@ def on_range(problem: Problem, point: Point, hess: jax.Array, *, least) -> Proof
     return Proof(
         whole=whole,
         decrement=decrement,
-        sound=whole.pivot >= least,
+        sound=_linalg.least_eigenvalue(whole) >= least,
         excess=excess,
         # What no row sees beyond rounding changes the scores by rounding.
         noise=ROUNDING_ULPS * d * eps * moved * point.curve,
@@ -114,7 +114,7 @@ def recedes(
 ) -> jax.Array:
     """Whether `step`, cleaned, is a direction along which J falls for ever, some rows on its plane.
 
-    The rows whose score along it is within `tail` of the sum of its terms' sizes are put on the
+    The rows whose score along it is within `tail` of the size of its terms are put on the
     plane exactly: the direction is projected on their null space. Then no row may oppose it, and
     the rows on the plane must balance by themselves, in proportion to their own pull: if they do
     not, they are still being separated.
@@ -126,17 +126,21 @@ def recedes(
     first, second = np.triu_indices(m)
 
     def along(block, *directions):
-        """Columns, contrasts, and the contrasts' scores and sums of their terms' sizes."""
+        """Columns, contrasts, and the contrasts' scores, and the sizes that round them.
+
+        An entry of a direction is rounded with its largest, so a row of terms that are all rounding
+        has the size of any other.
+        """
         z = jnp.where(problem.free[None, :], _frame.columns(problem, block), 0)
         z = z * problem.spread[None, :]
         contrasts, found = _contrasts(spec, problem, block)
         live = ~found.inert & (block.weight > 0)[:, None]
         scores, sizes = [], []
         for direction in directions:
-            terms = z[:, None, :] * direction[None]
-            u = jnp.sum(jnp.stack([terms, jnp.abs(terms)]), axis=3)
-            scores.append(jnp.sum(contrasts * u[0][:, None, :], axis=2))
-            sizes.append(jnp.sum(jnp.abs(contrasts) * u[1][:, None, :], axis=2))
+            u = jnp.sum(z[:, None, :] * direction[None], axis=2)
+            scores.append(jnp.sum(contrasts * u[:, None, :], axis=2))
+            size = jnp.sum(jnp.abs(z), axis=1) * jnp.max(jnp.abs(direction))
+            sizes.append(jnp.sum(jnp.abs(contrasts), axis=2) * size[:, None])
         return z, contrasts, found, live, scores, sizes
 
     def on_plane(block):

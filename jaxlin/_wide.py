@@ -118,7 +118,7 @@ def _along_the_first_step(spec: Spec, problem: Problem) -> jax.Array:
     """
     nothing = jnp.zeros((problem.used.size, problem.spread.size), problem.spread.dtype)
     point, hess, *_ = _passes.measure(spec, problem, nothing, nothing)
-    damping = jnp.asarray(_iterate.LEAST_DAMPING, nothing.dtype)
+    damping = jnp.asarray(_iterate.FIRST_DAMPING, nothing.dtype)
     step, _ = _iterate.newton_step(hess, point.grad.reshape(-1), damping)
     multiples = jnp.asarray(MULTIPLES, nothing.dtype)
     tried = multiples[:, None, None] * step.reshape(nothing.shape)[None]

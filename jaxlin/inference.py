@@ -298,8 +298,9 @@ def wald_joint(function: Callable[[Any], Any], params: Any, covariance: Any) -> 
     value, _ = ravel_pytree(function(params))
     spread = delta(function, params, covariance)
     factor = _linalg.factor(spread)
-    sound = factor.pivot >= _linalg.RANK_ULPS * value.size * jnp.finfo(spread.dtype).eps
-    statistic = jnp.sum(_linalg.half_solve(factor, value) ** 2)
+    least = _linalg.least_eigenvalue(factor)
+    sound = least >= _linalg.RANK_ULPS * value.size * jnp.finfo(spread.dtype).eps
+    statistic = jnp.sum(_linalg.half_solve(factor, _linalg.after(least, value)) ** 2)
     return _chi_squared(jnp.where(sound, statistic, jnp.nan), jnp.asarray(float(value.size)))
 
 

@@ -265,8 +265,8 @@ def _fit_firth(bias, complete, data, offset, tol, max_steps):
         found = theta - _proof.least_norm_excess(problem, still[0][None, :], null)[0]
     else:
         eps = float(jnp.finfo(dtype).eps)
-        pivot = _linalg.factor(_information(*still)).pivot
-        deficient = ~(pivot > _linalg.RANK_ULPS * p * eps)
+        least = _linalg.least_eigenvalue(_linalg.factor(_information(*still)))
+        deficient = ~(least > _linalg.RANK_ULPS * p * eps)
     deficient |= jnp.any(problem.idle)
     passed = (info.status == Status.CONVERGED) & (residual <= tol)
     status = jnp.where(deficient, Status.RANK_DEFICIENT, Status.CONVERGED)

@@ -83,7 +83,9 @@ def maximum(matrix, bounds, gain):
         enter = next((j for j, c in enumerate(cost[:-1]) if c < 0), None)
         if enter is None:
             return cost[-1]
-        leaves = [(row[-1] / row[enter], basis[i], i) for i, row in enumerate(rows) if row[enter] > 0]
+        leaves = [
+            (row[-1] / row[enter], basis[i], i) for i, row in enumerate(rows) if row[enter] > 0
+        ]
         _, _, pivot = min(leaves)
         basis[pivot] = enter
         scale = rows[pivot][enter]

@@ -209,11 +209,17 @@ def _mixed(dtype: np.dtype) -> Named:
     )
     heavy = np.random.default_rng(3).standard_cauchy(size=(28, 3)) ** 3
     both = np.r_[heavy[:14], heavy[:14] * 1.25]
-    yield "heavy tails", _problem(both, np.r_[y[:14], 1 - y[:14]], OVERLAPPING, "scales", "leverage")
+    yield (
+        "heavy tails",
+        _problem(both, np.r_[y[:14], 1 - y[:14]], OVERLAPPING, "scales", "leverage"),
+    )
     counts = np.random.default_rng(4).poisson(1.5, size=(30, 3)).astype(float)
     yield "counts with ties", _problem(counts, np.arange(30) % 2, OVERLAPPING)
     shares = np.random.default_rng(5).dirichlet(np.ones(4), size=30)
-    yield "shares that sum to one", _problem(shares, np.arange(30) % 2, OVERLAPPING, "near collinear")
+    yield (
+        "shares that sum to one",
+        _problem(shares, np.arange(30) % 2, OVERLAPPING, "near collinear"),
+    )
 
 
 def _halves(n: int) -> np.ndarray:
@@ -234,14 +240,20 @@ def _dependent(dtype: np.dtype) -> Named:
     yield "a constant column", _problem(constant, y, OVERLAPPING, "collinear")
     zero = np.column_stack([x[:, :2], np.zeros(28)])
     yield "a zero column", _problem(zero, y, OVERLAPPING, "collinear")
-    yield "nothing but constants", _problem(np.full((28, 3), 2.5), y, OVERLAPPING, "collinear", "flat")
+    yield (
+        "nothing but constants",
+        _problem(np.full((28, 3), 2.5), y, OVERLAPPING, "collinear", "flat"),
+    )
     yield "nothing but zeros", _problem(np.zeros((28, 3)), y, OVERLAPPING, "collinear", "flat")
     third = np.full(28, 1 / 3)
     yield (
         "a constant that rounds",
         _problem(np.column_stack([x[:, :2], third]), y, OVERLAPPING, "collinear"),
     )
-    yield "a column twice, penalised", _problem(x[:, [0, 1, 1]], y, OVERLAPPING, "collinear", l2=0.1)
+    yield (
+        "a column twice, penalised",
+        _problem(x[:, [0, 1, 1]], y, OVERLAPPING, "collinear", l2=0.1),
+    )
     dummies = np.eye(3)[np.arange(28) % 3]
     yield "a category in full", _problem(dummies, y, OVERLAPPING, "collinear")
 
@@ -259,10 +271,16 @@ def _scaled(dtype: np.dtype) -> Named:
     drifting = np.column_stack([x[:, :2], 2.0**27 + np.arange(28.0)])
     yield "a date in seconds", _problem(drifting, y, OVERLAPPING, "offset", "far")
     least = np.finfo(dtype).tiny
-    yield "subnormal numbers", _problem(x * float(least) / 64, y, OVERLAPPING, "scales", "subnormal")
+    yield (
+        "subnormal numbers",
+        _problem(x * float(least) / 64, y, OVERLAPPING, "scales", "subnormal"),
+    )
     lever = x.copy()
     lever[9] = 1e8
-    yield "one row at 1e8, as labelled", _problem(lever, y | (np.arange(28) == 9), OVERLAPPING, "leverage")
+    yield (
+        "one row at 1e8, as labelled",
+        _problem(lever, y | (np.arange(28) == 9), OVERLAPPING, "leverage"),
+    )
     other = np.where(np.arange(28) == 9, 0, y)
     yield "one row at 1e8, mislabelled", _problem(lever, other, OVERLAPPING, "leverage")
     spike = x.copy()
@@ -279,11 +297,13 @@ def _weighted(dtype: np.dtype) -> Named:
     tiny, huge = (1e-200, 1e200) if dtype == np.float64 else (1e-30, 1e30)
     yield "tiny weights", _problem(x, y, OVERLAPPING, weight=np.full(28, tiny))
     yield "huge weights", _problem(x, y, OVERLAPPING, weight=np.full(28, huge))
-    yield "one row outweighs all", _problem(
-        x, y, OVERLAPPING, "weights", weight=np.where(np.arange(28) == 20, 1e10, 1.0)
+    yield (
+        "one row outweighs all",
+        _problem(x, y, OVERLAPPING, "weights", weight=np.where(np.arange(28) == 20, 1e10, 1.0)),
     )
-    yield "classes 1 : 1e6 by weight", _problem(
-        x, y, OVERLAPPING, "weights", weight=np.where(y == 1, 1e6, 1.0)
+    yield (
+        "classes 1 : 1e6 by weight",
+        _problem(x, y, OVERLAPPING, "weights", weight=np.where(y == 1, 1e6, 1.0)),
     )
     holes, labels = x.copy(), y.copy()
     holes[10:14], labels[10:14] = [[np.nan], [np.inf], [-np.inf], [1e300]], [9, -1, 2**40, 5]
@@ -292,8 +312,9 @@ def _weighted(dtype: np.dtype) -> Named:
     half = x.copy()
     half[:, 1] = np.nan
     yield "a masked column of NaN", _problem(half, y, OVERLAPPING, mask=[True, False, True])
-    yield "every column masked", _problem(
-        np.full((28, 3), np.inf), y, OVERLAPPING, "flat", mask=np.zeros(3, bool)
+    yield (
+        "every column masked",
+        _problem(np.full((28, 3), np.inf), y, OVERLAPPING, "flat", mask=np.zeros(3, bool)),
     )
     yield "a class without weight", _problem(x, y, ONE_CLASS, weight=(y == 1).astype(float))
     minus = np.where(np.arange(28) % 2, 0.0, -0.0)
@@ -307,17 +328,23 @@ def _degenerate(dtype: np.dtype) -> Named:
     yield "class 0 only", _problem(x, np.zeros(28, int), ONE_CLASS)
     yield "class 1 only", _problem(x, np.ones(28, int), ONE_CLASS)
     yield "class 1 only, penalised", _problem(x, np.ones(28, int), ONE_CLASS, l2=0.1)
-    yield "as many rows as coefficients", _problem(
-        *_apart(4), SEPARABLE, "few rows"
+    yield "as many rows as coefficients", _problem(*_apart(4), SEPARABLE, "few rows")
+    yield (
+        "two equal rows, two labels",
+        _problem(x[[0, 0]], [0, 1], OVERLAPPING, "few rows", "collinear", "flat"),
     )
-    yield "two equal rows, two labels", _problem(x[[0, 0]], [0, 1], OVERLAPPING, "few rows", "collinear", "flat")
     still = np.where(y[:, None] == 1, [[1.0, 2.0, 3.0]], x)
     yield "a class without spread", _problem(still, y, SEPARABLE, "no spread")
     points = np.where(y[:, None] == 1, [[1.0, 2.0, 3.0]], [[0.0, 1.0, 5.0]])
     yield "two points", _problem(points, y, SEPARABLE, "no spread", "collinear")
     line = x[:, :1] * np.array([[1.0, 2.0, -1.0]])
     yield "rows along a line", _problem(line, y, OVERLAPPING, "collinear")
-    yield "equal means", _problem(np.r_[x[:8], -x[:8], 2 * x[:8], -2 * x[:8]], _halves(16), OVERLAPPING, "same means")
+    yield (
+        "equal means",
+        _problem(
+            np.r_[x[:8], -x[:8], 2 * x[:8], -2 * x[:8]], _halves(16), OVERLAPPING, "same means"
+        ),
+    )
 
 
 def _refused(dtype: np.dtype) -> Named:
@@ -336,7 +363,10 @@ def _refused(dtype: np.dtype) -> Named:
     for name, value in (("negative", -1.0), ("NaN", np.nan)):
         yield f"a {name} l2", _problem(x, y, OVERLAPPING, invalid="l2", l2=value)
         yield f"a {name} tol", _problem(x, y, OVERLAPPING, invalid="tol", tol=value)
-    yield "a negative number of steps", _problem(x, y, OVERLAPPING, invalid="max_steps", max_steps=-1)
+    yield (
+        "a negative number of steps",
+        _problem(x, y, OVERLAPPING, invalid="max_steps", max_steps=-1),
+    )
 
 
 def _unreasonable(dtype: np.dtype) -> Named:
@@ -378,8 +408,9 @@ def _wide(dtype: np.dtype) -> Named:
     y = np.arange(12) % 2
     yield "twice as many columns as rows", _problem(x, y, SEPARABLE, "wide", size="wide")
     yield "the same with a penalty", _problem(x, y, SEPARABLE, "wide", size="wide", l2=0.01)
-    yield "both labels in every row", _problem(
-        np.r_[x[:6], x[:6]], _halves(6), OVERLAPPING, "wide", "collinear", size="wide"
+    yield (
+        "both labels in every row",
+        _problem(np.r_[x[:6], x[:6]], _halves(6), OVERLAPPING, "wide", "collinear", size="wide"),
     )
     yield "wide, of one class", _problem(x, 0 * y, ONE_CLASS, "wide", size="wide")
     bad = np.where(np.eye(12, 24) > 0, np.nan, x)
@@ -394,9 +425,15 @@ def _tall(dtype: np.dtype) -> Named:
     noisy = (x[:, 0] + rng.normal(size=n) > 0).astype(int)
     yield "many rows", _problem(x, noisy, OVERLAPPING, size="tall")
     lone = (np.arange(n) == 77).astype(int)
-    yield "classes 1 : 10,000", _problem(x, lone, OVERLAPPING, "imbalance", "singleton", size="tall")
+    yield (
+        "classes 1 : 10,000",
+        _problem(x, lone, OVERLAPPING, "imbalance", "singleton", size="tall"),
+    )
     few = (np.arange(n) % 500 == 3).astype(int)
-    yield "classes 1 : 500", _problem(x + 0.5 * few[:, None], few, OVERLAPPING, "imbalance", size="tall")
+    yield (
+        "classes 1 : 500",
+        _problem(x + 0.5 * few[:, None], few, OVERLAPPING, "imbalance", size="tall"),
+    )
     split = (x[:, 0] > 0).astype(int)
     yield "many rows apart", _problem(x, split, SEPARABLE, "narrow", size="tall")
 
@@ -580,7 +617,9 @@ def _hard_margin(problem: Problem) -> set[Status]:
 def _perceptron(problem: Problem) -> set[Status]:
     if problem.kind != SEPARABLE or "steps" in problem.tags:
         return {Status.MAX_STEPS}
-    return {Status.CONVERGED} | ({Status.MAX_STEPS} if problem.tags & {"slow", "weights"} else set())
+    return {Status.CONVERGED} | (
+        {Status.MAX_STEPS} if problem.tags & {"slow", "weights"} else set()
+    )
 
 
 def _one_vs_rest(problem: Problem) -> set[Status]:

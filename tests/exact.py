@@ -9,7 +9,12 @@ def demands(x, y):
     """Rows t_i (x_i, 1) as Fractions."""
     sign = 2 * np.asarray(y) - 1
     rows = np.column_stack([np.asarray(x), np.ones(len(y), int)]) * sign[:, None]
-    return [[Fraction(v.item()) for v in row] for row in rows]
+    return fractions(rows)
+
+
+def fractions(rows):
+    """Of floats, which are rational numbers."""
+    return [[Fraction(v.item()) for v in row] for row in np.asarray(rows)]
 
 
 def proves_separation(x, y, on_plane, multipliers, direction):
@@ -112,7 +117,7 @@ def rank(rows):
 
 def rank_about_means(x, groups):
     """The rank of the rows less the mean of their group."""
-    rows = [[Fraction(v.item()) for v in row] for row in np.asarray(x)]
+    rows = fractions(x)
     apart = []
     for group in np.unique(groups):
         own = [row for row, g in zip(rows, groups, strict=True) if g == group]

@@ -11,9 +11,11 @@ import functools
 
 import jax
 import jax.numpy as jnp
+import mpmath
 import numpy as np
 import pytest
 
+from jaxlin import _checks
 from jaxlin.types import Status
 from tests import exact, problems
 from tests.problems import METHODS, SHAPES
@@ -21,6 +23,16 @@ from tests.public import assert_identical, lane, thorough
 
 CLEAN = {"flat": "noise", "wide": "twice as many columns as rows", "tall": "many rows"}
 DTYPES = [np.float64, thorough(np.float32)]
+DIFFERENTIABLE = [
+    "least_squares.fit",
+    "fisher.fit",
+    "lda.fit",
+    "qda.fit",
+    "gaussian.fit",
+    "logistic.fit",
+    "softmax.fit",
+    "svm.fit squared",
+]
 
 
 @functools.cache
@@ -75,11 +87,13 @@ def test_the_classes_lie_as_the_catalogue_says(dtype):
 
 
 def few(x, y):
-    """Of many rows those that decide: rows of each class alike, or the extremes of a column."""
+    """Of many rows some of each class: those at the ends of the first column, and between."""
     if len(x) < 100:
         return x, y
     order = np.argsort(x[:, 0])
-    inner = [i for c in np.unique(y) for i in order[y[order] == c][[0, 1, 2, -3, -2, -1]]]
+    each = [order[y[order] == c] for c in np.unique(y)]
+    spread = [own[np.linspace(0, len(own) - 1, 30).astype(int)] for own in each]
+    inner = np.concatenate([np.r_[own[:6], own[-6:]] for own in each] + spread)
     return x[inner], y[inner]
 
 
@@ -111,3 +125,247 @@ def test_no_neighbour_feels_it(name, size, dtype):
     alone = lanes_of(name)(*stack([clean] * (2 * len(where) + 1)))
     even = jax.tree.map(lambda a: a[::2], result)
     assert_identical(even, jax.tree.map(lambda a: a[::2], alone))
+
+
+# --- what is claimed -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("size", SHAPES)
+@pytest.mark.parametrize("name", METHODS)
+def test_what_is_claimed_is_so(name, size, dtype):
+    where, (params, info) = results(name, size, dtype)
+    for problem_name, i in where.items():
+        problem = rounded(catalogue(dtype)[problem_name], dtype)
+        status = Status(int(info.status[i]))
+        found = jax.tree.map(np.asarray, lane(params, i))
+        told = not any(np.any(np.isnan(a)) for a in found)
+        assert told or status >= Status.CLASS_TOO_SMALL, problem_name
+        with mpmath.workdps(40):
+            assert_claimed(name, problem, status, found, dtype, problem_name)
+
+
+def rounded(problem, dtype):
+    with np.errstate(all="ignore"):
+        return problem._replace(
+            x=problem.x.astype(dtype), weight=problem.weight.astype(dtype).astype(float)
+        )
+
+
+def assert_claimed(name, problem, status, params, dtype, words):
+    """Each status is a claim about params and data; what fails claims nothing."""
+    family = METHODS[name].family
+    succeeded = status <= Status.RANK_DEFICIENT
+    walked = family in ("perceptron", "hard margin") and status == Status.CONVERGED
+    if (status == Status.SEPARABLE and family == "smooth") or walked:
+        assert separates(params, problem), words
+    if status in (Status.SEPARABLE, Status.QUASI_SEPARABLE) and family == "smooth":
+        assert problem.kind == status.name.lower().replace("_", "-"), words
+    if status == Status.NOT_SEPARABLE and family == "hard margin":
+        assert problem.kind != problems.SEPARABLE, words
+    if succeeded and name in SLOPES:
+        given = problem.options.get("tol") if "tol" in METHODS[name].options else None
+        tol = float(_checks.tolerance(given, dtype))
+        if family == "svm":  # whose gap is a square
+            tol = 2 * np.sqrt(tol)
+        if family == "least squares":  # whose weights are as near as they can be written
+            terms = (
+                np.max(np.abs(problem.rows[0]), axis=0, initial=0) * np.abs(params.weights).max()
+            )
+            tol += 8 * np.finfo(dtype).eps * terms.sum()
+        slope = largest_slope(name, problem, params)
+        assert slope <= 1.1 * tol, (words, float(slope))
+    if succeeded and family in ("tied", "per class") and problem.size != "tall":
+        assert_solved(name, problem, params, dtype, words)
+
+
+def separates(params, problem):
+    """In rational arithmetic: every row scores highest, strictly, in its own class."""
+    x, y, _ = problem.rows
+    weights = np.atleast_2d(params.weights)[:, problem.mask]
+    bias = np.atleast_1d(params.bias)
+    rows = exact.fractions(np.column_stack([x, np.ones(len(x), x.dtype)]))
+    planes = exact.fractions(np.column_stack([weights, bias])[np.isfinite(bias)])
+    scores = [[exact.dot(row, plane) for plane in planes] for row in rows]
+    if len(planes) == 1:
+        return all(
+            (s[0] > 0) if label == 1 else (s[0] < 0) for s, label in zip(scores, y, strict=True)
+        )
+    place = np.cumsum(np.isfinite(bias)) - 1
+    return all(
+        s[place[label]] > max(s[: place[label]] + s[place[label] + 1 :])
+        for s, label in zip(scores, y, strict=True)
+    )
+
+
+# --- slopes to 40 digits -------------------------------------------------------------------------
+
+LEAST = mpmath.mpf(10) ** -60  # where everything is 0 but for the rounding of 40 digits
+exactly = np.vectorize(lambda a: mpmath.mpf(float(a)), otypes=[object])
+exp = np.vectorize(mpmath.exp, otypes=[object])
+sqrt = np.vectorize(mpmath.sqrt, otypes=[object])
+
+
+def _one_hot(y, k):
+    return exactly(np.eye(k)[y])
+
+
+def _softmax_pull(scores, y):
+    raised = exp(scores - scores.max(axis=1, keepdims=True))
+    return raised / raised.sum(axis=1, keepdims=True) - _one_hot(y, scores.shape[1])
+
+
+def _logistic_pull(scores, y):
+    return 1 / (1 + exp(-scores)) - exactly(y)[:, None]
+
+
+def _squared_hinge_pull(scores, y):
+    sign = exactly(2 * y - 1)[:, None]
+    return -2 * sign * np.maximum(exactly(0), 1 - sign * scores)
+
+
+SLOPES = {
+    "least_squares.fit": lambda scores, y: scores - _one_hot(y, scores.shape[1]),
+    "logistic.fit": _logistic_pull,
+    "logistic.fit lbfgs": _logistic_pull,
+    "softmax.fit": _softmax_pull,
+    "svm.fit squared": _squared_hinge_pull,
+}
+
+
+def largest_slope(name, problem, params):
+    """The largest entry of the gradient, the columns centred and of unit variance."""
+    x, y, weight = problem.rows
+    here = np.isfinite(np.atleast_1d(params.bias))
+    y = (np.cumsum(here) - 1)[y] if here.size > 1 else y
+    x, weights = exactly(x), exactly(np.atleast_2d(params.weights)[here][:, problem.mask])
+    weight = exactly(weight) / exactly(weight).sum()
+    pull = SLOPES[name](x @ weights.T + exactly(np.atleast_1d(params.bias)[here])[None, :], y)
+    pull = pull * weight[:, None]
+    mean = weight @ x
+    spread = weight @ (x - mean) ** 2
+    seen = np.array([v > 0 for v in spread], bool)
+    d = int(problem.mask.sum())
+    l2 = exactly(np.broadcast_to(problem.options.get("l2", METHODS[name].options["l2"]), d))
+    slope = pull.T @ (x - mean) + l2[None, :] * weights
+    slope = slope[:, seen] / sqrt(spread[seen])[None, :]
+    return max([abs(v) for v in slope.ravel()] + [abs(v) for v in pull.sum(axis=0)])
+
+
+# --- closed forms to 40 digits -------------------------------------------------------------------
+
+
+def assert_solved(name, problem, params, dtype, words):
+    """The params solve the equations of statistics that are exact, to the rounding of their terms.
+
+    S w_c = m_c (as a difference of two classes), S w ~ m_1 - m_0, (-2 Q_c) S_c = P, S_c = S_c.
+    """
+    x, y, weight = problem.rows
+    means, scatters, share = statistics(exactly(x), y, exactly(weight))
+    here, keep = sorted(means), np.ix_(problem.mask, problem.mask)
+    pooled = sum(share[c] * scatters[c] for c in here)
+    eps = 64 * len(x) * float(np.finfo(dtype).eps)
+    size = exactly(np.max(np.abs(x), axis=0, initial=0))
+
+    def close(found, wanted, terms):
+        assert np.all(np.abs(found - wanted) <= eps * terms + LEAST), words
+
+    def spread(matrix):
+        return sqrt(np.outer(np.diag(matrix), np.diag(matrix)))
+
+    def close_on_range(w, means_apart, large):
+        # A singular S gives the part of the means on its range, which S keeps.
+        terms = spread(pooled) @ (spread(pooled) @ large + size)
+        close(pooled @ (pooled @ w), pooled @ means_apart, terms)
+
+    if name == "fisher.fit":
+        w = exactly(params.weights[problem.mask])
+        close_on_range(w, means[1] - means[0], np.abs(w))
+    elif name == "lda.fit":
+        w = exactly(params.weights[:, problem.mask])
+        for c, first in ((c, here[0]) for c in here[1:]):
+            close_on_range(w[c] - w[first], means[c] - means[first], abs(w[c]) + abs(w[first]))
+    elif name == "gaussian.fit_tied":
+        close(exactly(params.covariance[keep]), pooled, np.outer(size, size))
+    elif name == "gaussian.fit":
+        for c in here:
+            close(exactly(params.covariances[c][keep]), scatters[c], np.outer(size, size))
+    elif name == "qda.fit":
+        for c in here:
+            q = exactly(-2 * params.quadratic[c][keep])
+            rounded_by = spread(scatters[c]) + np.outer(size, size)
+            terms = spread(scatters[c]) @ np.abs(q) @ rounded_by + rounded_by
+            close(scatters[c] @ q @ scatters[c], scatters[c], terms)
+
+
+def statistics(x, y, weight):
+    """Of each class its mean, its covariance over n, and its part of the weight."""
+    means, scatters, share = {}, {}, {}
+    for c in np.unique(y):
+        own = weight[y == c] / weight[y == c].sum()
+        means[c] = own @ x[y == c]
+        apart = x[y == c] - means[c]
+        scatters[c] = (apart * own[:, None]).T @ apart
+        share[c] = weight[y == c].sum() / weight.sum()
+    return means, scatters, share
+
+
+# --- other ways to call --------------------------------------------------------------------------
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", METHODS)
+def test_a_single_call_says_what_the_lane_said(name, dtype):
+    """Jitted, and eager, where bad data raise instead."""
+    method = METHODS[name]
+    jitted = jax.jit(functools.partial(problems.call, method))
+    for size in SHAPES:
+        where, (params, info) = results(name, size, dtype)
+        for problem_name, i in where.items():
+            problem = catalogue(dtype)[problem_name]
+            arguments = problems.arguments(method, problem, dtype)
+            fine = problems.expected(name, problem_name, problem) | {int(info.status[i])}
+            _, single = jitted(*arguments)
+            assert allowed(single, fine, dtype), (problem_name, single)
+            try:
+                with np.errstate(all="ignore"):
+                    _, eager = problems.call(method, *arguments)
+            except ValueError as error:
+                assert int(single.status) == Status.INVALID_DATA, (problem_name, error)
+            else:
+                assert allowed(eager, fine, dtype), (problem_name, eager)
+
+
+def allowed(info, fine, dtype):
+    halved = {Status.STALLED, Status.MAX_STEPS} if dtype == np.float32 else set()
+    return int(info.status) in fine | halved
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_derivatives_are_finite_where_there_is_an_optimum_and_nan_where_there_is_none(name):
+    """With respect to the weights: NaN where a failure is used, 0 where it is masked, by lane."""
+    method = METHODS[name]
+
+    def total(weight, data, options, masked):
+        x, y, _, mask = data
+        params, info = problems.call(method, (x, y, weight, mask), options)
+        keep = ~masked | (info.status <= Status.RANK_DEFICIENT)
+        params = jax.tree.map(lambda a: jnp.where(keep & jnp.isfinite(a), a, 0), params)
+        return sum(jnp.sum(leaf) for leaf in jax.tree.leaves(params)), info
+
+    slopes = jax.jit(jax.vmap(jax.grad(total, has_aux=True), in_axes=(0, 0, 0, None)))
+    for size in ("flat", "wide"):
+        here = chosen(name, size, np.float64)
+        data, options = stack([problems.arguments(method, p, np.float64) for p in here.values()])
+        used, info = slopes(data[2], data, options, np.bool_(False))
+        masked, _ = slopes(data[2], data, options, np.bool_(True))
+        for i, problem_name in enumerate(here):
+            status = Status(int(info.status[i]))
+            if status == Status.CONVERGED:
+                assert np.all(np.isfinite(used[i])), problem_name
+            elif status in (Status.SEPARABLE, Status.QUASI_SEPARABLE):
+                assert np.all(np.isnan(used[i][data[2][i] != 0])), problem_name
+            if status > Status.MAX_STEPS:
+                assert not np.any(masked[i]), (problem_name, status)

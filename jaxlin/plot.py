@@ -370,9 +370,11 @@ def calibration(
     i = len(ax.collections)  # of the methods drawn before
     if not i:
         ax.plot([0, 1], [0, 1], color="0.6", linewidth=1, linestyle=":")
-    ax.plot(predicted, observed, color=_color(i), linewidth=1, linestyle=LINES[i % len(LINES)])
+    style: dict[str, Any] = {"color": _color(i), "marker": _marker(i)}
+    line: dict[str, Any] = {"linewidth": 1, "linestyle": LINES[i % len(LINES)], "markersize": 4}
+    ax.plot(predicted, observed, label=label, **line, **style)
     area = SIZE / 2 + 10 * SIZE * total[some] / total.sum()
-    ax.scatter(predicted, observed, area, color=_color(i), marker=_marker(i), label=label)
+    ax.scatter(predicted, observed, area, **style)
     ax.set(xlabel="predicted probability", ylabel="share of class 1", xlim=(-0.03, 1.03))
     ax.set(ylim=(-0.03, 1.03), aspect="equal")
     _legend(ax, label)

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _checks
+from jaxlin import _checks, _linalg
 
 # Of what a chunk works on: lanes of one fit read x together, and each holds some columns of n rows.
 CHUNK_BYTES = 8 * 2**20
@@ -43,10 +43,12 @@ def chunked(f: Callable, lanes: Any, size: int, quick: Callable | None = None) -
         if quick is None:
             return jax.vmap(f)(lanes)
         found, sound = jax.vmap(quick)(lanes)
+        # Under a vmap of this both branches run, and must not do so at once: see `_linalg.after`.
+        others = _linalg.after(sound, lanes)
 
         def mixed():
             either = jax.vmap(jnp.where)
-            return jax.tree.map(functools.partial(either, sound), found, jax.vmap(f)(lanes))
+            return jax.tree.map(functools.partial(either, sound), found, jax.vmap(f)(others))
 
         return jax.lax.cond(jnp.all(sound), lambda: found, mixed)
 

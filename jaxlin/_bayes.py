@@ -3,6 +3,7 @@
 Shapes: `k` classes, `d` features.
 """
 
+import functools
 import math
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from jaxlin._scatter import Scatter
 from jaxlin.types import Info, Status
 
 # A score along the null space below this many units of d * eps of the sum of its terms' sizes is
-# rounding: of the data, their centre, and of the null space.
+# rounding: of the data, and of the null space.
 NULL_ULPS = 64
 TIED_DIVISORS = ("n", "n-k")
 CLASS_DIVISORS = ("n", "n_k-1")
@@ -173,47 +174,59 @@ def verdict(
 def solved(
     inverse: _linalg.Inverse,
     rows: _rows.Rows | None,
-    centres: jax.Array,
+    groups: int,
     lacking: jax.Array | bool = False,
+    *,
+    centred: bool = True,
 ) -> jax.Array:
     """CONVERGED, or RANK_DEFICIENT where columns depend on each other; STALLED where that is open.
 
     Products of columns tell dependence to half of the digits that the rows do. So what they call
-    the null space is looked at in the rows, if there are any: a row that leaves it by more than
-    rounding is information that the products have lost.
+    the null space is looked at in the rows, if there are any: rows of a group that differ along it
+    by more than rounding are information that the products have lost.
 
     Args:
-      inverse: of a covariance, or one for each class.
+      inverse: of a covariance, or one for each group.
       rows: prepared, or None where there are moments only.
-      centres: `(g, d)`, what the products are about: for all rows, or for those of each class.
+      groups: static; how many classes have a mean of their own in the covariance, or 1.
       lacking: whether there are too few rows for all columns, whatever rounding made of that.
+      centred: static; without, products of the rows as they are.
     """
     null = inverse.null if inverse.null.ndim == 3 else inverse.null[None]
     deficient = jnp.any(inverse.deficient)
     doubtful = ~jnp.all(inverse.clear)
     if rows is not None:
-        operands = jax.lax.stop_gradient((rows._replace(offset=None), centres, null))
-        doubtful |= _linalg.when(deficient, _leaves, jnp.bool_(False), operands)
+        differ = functools.partial(_differ, groups, centred)
+        operands = jax.lax.stop_gradient((rows._replace(offset=None), null))
+        doubtful |= _linalg.when(deficient, differ, jnp.bool_(False), operands)
     status = jnp.where(deficient | lacking, Status.RANK_DEFICIENT, Status.CONVERGED)
     return jnp.where(doubtful, Status.STALLED, status).astype(jnp.int32)
 
 
-def _leaves(rows: _rows.Rows, centres: jax.Array, null: jax.Array) -> jax.Array:
-    """Whether a row, less its centre, is not orthogonal to its null space `(g, d, d)`."""
-    (groups, d), eps = centres.shape, float(jnp.finfo(null.dtype).eps)
+def _differ(groups: int, centred: bool, rows: _rows.Rows, null: jax.Array) -> jax.Array:
+    """Whether rows of a group differ along its null space `null (1 or g, d, d)`.
 
-    def excess(block):
-        own = block.y if groups > 1 else jnp.zeros_like(block.y, jnp.int32)
-        apart = block.x - centres[own]
-        size = jnp.abs(block.x) + jnp.abs(centres)[own]
-        most = jnp.zeros_like(block.weight)
-        for c in range(len(null)):
-            along = jnp.abs(dot(apart, null[c])) - NULL_ULPS * d * eps * dot(size, jnp.abs(null[c]))
-            mine = (own == c) | (len(null) == 1)
-            most = jnp.where(mine, jnp.max(along, axis=1), most)
-        return (), jnp.max(jnp.where(block.weight > 0, most, 0), initial=0)
+    Each row leaves an interval, its score with the rounding of its terms; they must have a point in
+    common, which is 0 if nothing is centred.
+    """
+    d, eps = null.shape[-1], float(jnp.finfo(null.dtype).eps)
 
-    return _rows.fold(excess, rows)[1] > 0
+    def ends(block):
+        own = block.y if groups > 1 else jnp.zeros(block.y.shape, jnp.int32)
+        largest = []
+        for c in range(groups):
+            axes = null[c if len(null) > 1 else 0]
+            score, slack = dot(block.x, axes), dot(jnp.abs(block.x), jnp.abs(axes))
+            slack = NULL_ULPS * d * eps * slack
+            mine = ((own == c) & (block.weight > 0))[:, None]
+            both = jnp.stack([score, -score]) - slack[None]
+            largest.append(jnp.max(jnp.where(mine[None], both, -jnp.inf), axis=1))
+        return (), jnp.stack(largest)
+
+    _, lower = _rows.fold(ends, rows)
+    if not centred:
+        lower = jnp.maximum(lower, 0)
+    return jnp.any(jnp.sum(lower, axis=1) > 0)
 
 
 def settled(params: Any, info: Info, kept: jax.Array, given: Any) -> Any:

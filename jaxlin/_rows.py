@@ -104,12 +104,17 @@ def prepare(
         fine &= ~present | finite
         offset = where_rows(finite, offset)
         ok &= finite
-    # Divided by the largest first, so that the sum cannot overflow.
+    # Divided by the largest first, so that the sum cannot overflow; what is divided by cancels, and
+    # with it its derivative.
     faults = jnp.max(jnp.where(fine, 0, 1).astype(dtype))
-    _, (largest, faults) = across((), (jnp.max(given), faults), data.axis)
-    total = sum_rows(given / jnp.where(largest > 0, largest, 1), data.axis)
-    valid = (faults == 0) & (largest > 0) & (total > 0) & jnp.isfinite(total)
-    weight = jnp.where(valid, given / jnp.where(largest > 0, largest, 1) / total, 0)
+    largest = jax.lax.stop_gradient(jnp.max(given))
+    _, (largest, faults) = across((), (largest, faults), data.axis)
+    largest = jnp.where((largest > 0) & jnp.isfinite(largest), largest, 1)
+    total = sum_rows(given / largest, data.axis)
+    valid = (faults == 0) & (total > 0) & jnp.isfinite(total)
+    # Guarded, so that a lane that is not valid leaves no NaN in derivatives either.
+    weight = given / largest / jnp.where(valid, total, 1)
+    weight = jnp.where(valid, weight, 0)
     y = data.y if jnp.issubdtype(data.y.dtype, jnp.floating) else _codes(data.y, num_classes)
     rows = Rows(
         x=data.x,

@@ -306,7 +306,7 @@ def _fit(threshold, data):
     cut = threshold(projection, rows.y, sample_weight=weight, **shared)
     params = Hyperplane(weights=weights, bias=-cut - dot(weights, origin))
     alone = jnp.any(s.rows == 0)
-    solved = _bayes.solved(inverse, rows, _scatter.means(s))
+    solved = _bayes.solved(inverse, rows, len(s.rows))
     info = _bayes.verdict(s, valid, alone, solved, -dot(weights, apart))
     return _implicit.guarded(params, valid & ~alone, data), info
 
@@ -335,7 +335,7 @@ def _directions(k, r, divisor, data):
     axes = dot(images.T, vectors) * length[None, :]
     top = jnp.take_along_axis(axes, jnp.argmax(jnp.abs(axes), axis=0)[None, :], axis=0)
     axes = jnp.where(top < 0, -axes, axes)
-    solved = _bayes.solved(inverse, rows, _scatter.means(s))
+    solved = _bayes.solved(inverse, rows, len(s.rows))
     info = _bayes.verdict(s, valid, jnp.bool_(False), solved, -jnp.sum(values))
     return _implicit.guarded(axes, valid, data), info
 

@@ -497,7 +497,7 @@ def _own(divisor, s, valid, given, mask, source, rows=None):
         priors=priors,
     )
     objective = _bayes.class_negative_log_likelihood(s, priors, inverses, d)
-    solved = _bayes.solved(inverses, rows, params.means)
+    solved = _bayes.solved(inverses, rows, len(priors))
     info = _bayes.verdict(s, valid, small, solved, objective)
     return _bayes.settled(params, info, valid, (source, given)), info
 
@@ -512,7 +512,7 @@ def _common(divisor, s, valid, given, mask, source, rows=None):
     objective = _bayes.negative_log_likelihood(s, priors, covariance, inverse, d)
     small = _bayes.no_degrees(s, divisor)
     lacking = _bayes.few_degrees(s, given, mask)
-    solved = _bayes.solved(inverse, rows, params.means, lacking)
+    solved = _bayes.solved(inverse, rows, len(priors), lacking)
     info = _bayes.verdict(s, valid, small, solved, objective)
     return _bayes.settled(params, info, valid & ~small, (source, given)), info
 

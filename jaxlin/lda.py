@@ -180,7 +180,7 @@ def _discriminants(divisor, s, valid, given, mask, source, rows=None):
     small = _bayes.no_degrees(s, divisor)
     d = _bayes.number_of_features(s, mask)
     objective = _bayes.negative_log_likelihood(s, priors, covariance, inverse, d)
-    solved = _bayes.solved(inverse, rows, means, _bayes.few_degrees(s, given, mask))
+    solved = _bayes.solved(inverse, rows, len(means), _bayes.few_degrees(s, given, mask))
     info = _bayes.verdict(s, valid, small, solved, objective)
     params = Linear(weights=weights, bias=bias)
     return _bayes.settled(params, info, valid & ~small, (source, given)), info

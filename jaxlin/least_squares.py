@@ -403,7 +403,7 @@ def _as_linear(found, s, valid, bias, source, rows=None):
     weights = jnp.where(present[:, None], weights, 0)
     intercept = level - dot(weights, centre) if bias else jnp.zeros_like(level)
     intercept = jnp.where(present, intercept, -jnp.inf)
-    solved = _bayes.solved(inverse, rows, centre[None, :])
+    solved = _bayes.solved(inverse, rows, 1, centred=bias)
     info = _bayes.verdict(s, valid, jnp.bool_(False), solved, objective)
     params = Linear(weights=weights, bias=intercept)
     return _bayes.settled(params, info, valid, source), info
@@ -412,9 +412,7 @@ def _as_linear(found, s, valid, bias, source, rows=None):
 def _as_hyperplane(found, valid, bias, source, rows=None):
     weights, level, centre, inverse, objective, _ = found
     intercept = level - dot(weights, centre) if bias else jnp.zeros_like(level)
-    if rows is not None:
-        rows = rows._replace(y=jnp.zeros(rows.y.shape, jnp.int32))
-    solved = _bayes.solved(inverse, rows, centre[None, :])
+    solved = _bayes.solved(inverse, rows, 1, centred=bias)
     status = jnp.where(valid, solved, Status.INVALID_DATA).astype(jnp.int32)
     nan = jnp.where(valid, 0, jnp.nan).astype(objective.dtype)
     params = Hyperplane(weights=weights[0], bias=intercept[0])

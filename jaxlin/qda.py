@@ -154,7 +154,7 @@ def _discriminants(divisor, s, valid, given, mask, source, rows=None):
     bias = jnp.where(present & (priors > 0), bias, -jnp.inf)
     params = Quadratic(quadratic=-matrix / 2, weights=weights, bias=bias)
     objective = _bayes.class_negative_log_likelihood(s, priors, inverses, d)
-    info = _bayes.verdict(s, valid, small, _bayes.solved(inverses, rows, means), objective)
+    info = _bayes.verdict(s, valid, small, _bayes.solved(inverses, rows, len(means)), objective)
     return _bayes.settled(params, info, valid & ~small, (source, given)), info
 
 

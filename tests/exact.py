@@ -61,7 +61,7 @@ def kind(x, y):
 
 
 def _wishes(x, y):
-    """Rows (x, 1) (x) (e_y - e_c) for every other class c that is there; of two classes t (x, 1)."""
+    """Rows (x, 1) (x) (e_y - e_c) for every other class c there is; of two classes t (x, 1)."""
     present = np.unique(y)
     if len(present) == 2:
         return demands(x, y == present[1])

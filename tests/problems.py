@@ -77,12 +77,14 @@ class Problem(NamedTuple):
 
 
 def catalogue(dtype: Any = np.float64) -> dict[str, Problem]:
-    """All problems by name, in the dtype; what is below its range or digits is scaled to them."""
+    """All problems by name, rounded to the dtype, and of sizes that it has digits for."""
     found: dict[str, Problem] = {}
     for family in FAMILIES:
         for name, problem in family(np.dtype(dtype)):
             assert name not in found, name
-            found[name] = problem
+            with np.errstate(all="ignore"):
+                weight = problem.weight.astype(dtype).astype(float)
+                found[name] = problem._replace(x=problem.x.astype(dtype), weight=weight)
     return found
 
 
@@ -197,8 +199,9 @@ def _mixed(dtype: np.dtype) -> Named:
     yield "exclusive or", _problem(exclusive, [0, 1, 1, 0], OVERLAPPING, "same means")
     line = np.arange(8.0)[:, None]
     yield "ordered, labels in turn", _problem(line, np.arange(8) % 2, OVERLAPPING)
-    crossing = np.array([[0.0], [1.0], [1.0 - 2.0**-20], [2.0]])
-    yield "crossing by 1e-6", _problem(crossing, [0, 0, 1, 1], OVERLAPPING, "narrow")
+    least = 2.0 ** (-20 if dtype == np.float64 else -10)
+    crossing = np.array([[0.0], [1.0], [1.0 - least], [2.0]])
+    yield "hardly crossing", _problem(crossing, [0, 0, 1, 1], OVERLAPPING, "narrow")
     breaker = np.array([[1, -5], [-2, 2], [-10, 20], [20, -5]], float)
     yield (
         "undamped Newton diverges",

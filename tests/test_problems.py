@@ -83,17 +83,19 @@ def test_the_classes_lie_as_the_catalogue_says(dtype):
             assert len(np.unique(problem.rows[1])) == 1, name
         else:
             x, y, _ = problem.rows
-            assert exact.kind(*few(x.astype(dtype), y)) == problem.kind, name
+            assert exact.kind(*few(x, y)) == problem.kind, name
 
 
 def few(x, y):
-    """Of many rows some of each class: those at the ends of the first column, and between."""
+    """Of many rows those of each class that are nearest to the others, and some all over."""
     if len(x) < 100:
         return x, y
     order = np.argsort(x[:, 0])
-    each = [order[y[order] == c] for c in np.unique(y)]
-    spread = [own[np.linspace(0, len(own) - 1, 30).astype(int)] for own in each]
-    inner = np.concatenate([np.r_[own[:6], own[-6:]] for own in each] + spread)
+    inner = [order[:: len(x) // 20]]
+    for c in np.unique(y):
+        own, others = np.flatnonzero(y == c), x[y != c].mean(axis=0)
+        inner.append(own[np.argsort(np.linalg.norm(x[own] - others, axis=1))[:40]])
+    inner = np.unique(np.concatenate(inner))
     return x[inner], y[inner]
 
 
@@ -109,11 +111,20 @@ def test_every_status_is_the_expected_one(name, size, dtype):
     for problem, i in where.items():
         said = Status(int(info.status[i]))
         fine = problems.expected(name, problem, catalogue(dtype)[problem])
-        if dtype == np.float32:
-            fine |= {Status.STALLED, Status.MAX_STEPS}  # half the digits
+        fine |= halved(catalogue(dtype)[problem], dtype)
         if said not in fine:
             wrong[problem] = (said.name, sorted(s.name for s in fine), float(info.residual[i]))
     assert not wrong, wrong
+
+
+def halved(problem, dtype):
+    """What else half the digits may leave to say: they cannot tell such columns or rows apart."""
+    if dtype == np.float64:
+        return set()
+    unclear = {Status.STALLED, Status.MAX_STEPS}
+    if problem.tags & {"near collinear", "leverage", "far"}:
+        unclear |= {Status.RANK_DEFICIENT}
+    return unclear | ({Status.QUASI_SEPARABLE} if "leverage" in problem.tags else set())
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -136,20 +147,13 @@ def test_no_neighbour_feels_it(name, size, dtype):
 def test_what_is_claimed_is_so(name, size, dtype):
     where, (params, info) = results(name, size, dtype)
     for problem_name, i in where.items():
-        problem = rounded(catalogue(dtype)[problem_name], dtype)
+        problem = catalogue(dtype)[problem_name]
         status = Status(int(info.status[i]))
         found = jax.tree.map(np.asarray, lane(params, i))
         told = not any(np.any(np.isnan(a)) for a in found)
         assert told or status >= Status.CLASS_TOO_SMALL, problem_name
         with mpmath.workdps(40):
             assert_claimed(name, problem, status, found, dtype, problem_name)
-
-
-def rounded(problem, dtype):
-    with np.errstate(all="ignore"):
-        return problem._replace(
-            x=problem.x.astype(dtype), weight=problem.weight.astype(dtype).astype(float)
-        )
 
 
 def assert_claimed(name, problem, status, params, dtype, words):
@@ -159,7 +163,8 @@ def assert_claimed(name, problem, status, params, dtype, words):
     walked = family in ("perceptron", "hard margin") and status == Status.CONVERGED
     if (status == Status.SEPARABLE and family == "smooth") or walked:
         assert separates(params, problem), words
-    if status in (Status.SEPARABLE, Status.QUASI_SEPARABLE) and family == "smooth":
+    separable = {Status.SEPARABLE, Status.QUASI_SEPARABLE} - halved(problem, dtype)
+    if status in separable and family == "smooth":
         assert problem.kind == status.name.lower().replace("_", "-"), words
     if status == Status.NOT_SEPARABLE and family == "hard margin":
         assert problem.kind != problems.SEPARABLE, words
@@ -256,7 +261,7 @@ def largest_slope(name, problem, params):
 
 
 def assert_solved(name, problem, params, dtype, words):
-    """The params solve the equations of statistics that are exact, to the rounding of their terms.
+    """The params solve their equations, with exact statistics, to the rounding of the terms.
 
     S w_c = m_c (as a difference of two classes), S w ~ m_1 - m_0, (-2 Q_c) S_c = P, S_c = S_c.
     """
@@ -321,25 +326,21 @@ def test_a_single_call_says_what_the_lane_said(name, dtype):
     method = METHODS[name]
     jitted = jax.jit(functools.partial(problems.call, method))
     for size in SHAPES:
-        where, (params, info) = results(name, size, dtype)
+        where, (_, info) = results(name, size, dtype)
         for problem_name, i in where.items():
             problem = catalogue(dtype)[problem_name]
             arguments = problems.arguments(method, problem, dtype)
             fine = problems.expected(name, problem_name, problem) | {int(info.status[i])}
+            fine |= halved(problem, dtype)
             _, single = jitted(*arguments)
-            assert allowed(single, fine, dtype), (problem_name, single)
+            assert int(single.status) in fine, (problem_name, single)
             try:
                 with np.errstate(all="ignore"):
                     _, eager = problems.call(method, *arguments)
             except ValueError as error:
                 assert int(single.status) == Status.INVALID_DATA, (problem_name, error)
             else:
-                assert allowed(eager, fine, dtype), (problem_name, eager)
-
-
-def allowed(info, fine, dtype):
-    halved = {Status.STALLED, Status.MAX_STEPS} if dtype == np.float32 else set()
-    return int(info.status) in fine | halved
+                assert int(eager.status) in fine, (problem_name, eager)
 
 
 @pytest.mark.thorough
@@ -353,7 +354,8 @@ def test_derivatives_are_finite_where_there_is_an_optimum_and_nan_where_there_is
         params, info = problems.call(method, (x, y, weight, mask), options)
         keep = ~masked | (info.status <= Status.RANK_DEFICIENT)
         params = jax.tree.map(lambda a: jnp.where(keep & jnp.isfinite(a), a, 0), params)
-        return sum(jnp.sum(leaf) for leaf in jax.tree.leaves(params)), info
+        # No sum: softmax's is always 0.
+        return sum(leaf.ravel() @ jnp.arange(1.0, 1 + leaf.size) for leaf in params), info
 
     slopes = jax.jit(jax.vmap(jax.grad(total, has_aux=True), in_axes=(0, 0, 0, None)))
     for size in ("flat", "wide"):
@@ -363,7 +365,9 @@ def test_derivatives_are_finite_where_there_is_an_optimum_and_nan_where_there_is
         masked, _ = slopes(data[2], data, options, np.bool_(True))
         for i, problem_name in enumerate(here):
             status = Status(int(info.status[i]))
-            if status == Status.CONVERGED:
+            # By weights of 1e-200 derivatives are 1e200, and what they are made of overflows.
+            moderate = np.max(data[2][i]) > 1e-100
+            if status == Status.CONVERGED and moderate:
                 assert np.all(np.isfinite(used[i])), problem_name
             elif status in (Status.SEPARABLE, Status.QUASI_SEPARABLE):
                 assert np.all(np.isnan(used[i][data[2][i] != 0])), problem_name

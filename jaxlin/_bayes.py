@@ -231,7 +231,7 @@ def _differ(groups: int, centred: bool, rows: _rows.Rows, null: jax.Array) -> ja
 
 def settled(params: Any, info: Info, kept: jax.Array, given: Any) -> Any:
     """The params where they are kept, else NaN; derivatives are NaN where the fit has failed."""
-    fine = info.status <= Status.RANK_DEFICIENT
+    fine = info.status <= Status.STALLED
     return _implicit.guarded(params, fine, given, _implicit.where(kept, params))
 
 

@@ -6,8 +6,8 @@ divided by the sum of the weights, as in `lda`. Nothing is assumed of the
 classes' shape; where to cut is a choice of its own, `threshold`. For k classes `directions` gives
 the at most k - 1 axes on which they are told apart: a picture, or features for another method.
 
-A singular scatter is inverted on its range, RANK_DEFICIENT. `residual` is 0, `objective` is
--J times the sum of the weights.
+A singular scatter is inverted on its range, RANK_DEFICIENT; STALLED where rounding hides whether it
+is, see `lda`. `residual` is 0, `objective` is -J times the sum of the weights.
 Shapes: `n` examples, `d` features, `k` classes, `r` directions.
 """
 
@@ -141,7 +141,7 @@ def fit(
         `distributed`.
 
     Returns:
-      `(params, info)`, a Hyperplane and an Info of status CONVERGED, RANK_DEFICIENT,
+      `(params, info)`, a Hyperplane and an Info of status CONVERGED, RANK_DEFICIENT, STALLED,
       CLASS_TOO_SMALL (a class without rows: params NaN) or INVALID_DATA. O(n d^2).
 
     Raises:

@@ -6,8 +6,9 @@ were seen?), and new examples (`sample`). `to_linear` and `to_quadratic` turn it
 classifiers that `lda` and `qda` fit directly. Forms are computed for all rows at once.
 
 A singular covariance (RANK_DEFICIENT) has a density on its range only: forms and determinants are
-those of the range, what lies outside of it is not seen. `residual` is 0, `objective` minus the mean
-log likelihood. Shapes: `n` examples, `d` features, `k` classes, `...` any leading axes.
+those of the range, what lies outside of it is not seen. Where rounding hides whether it is
+singular, STALLED, see `lda`. `residual` is 0, `objective` minus the mean log likelihood.
+Shapes: `n` examples, `d` features, `k` classes, `...` any leading axes.
 """
 
 import functools
@@ -49,7 +50,8 @@ def fit(
         `distributed`.
 
     Returns:
-      `(params, info)`, a Gaussian and an Info of status CONVERGED, RANK_DEFICIENT, CLASS_TOO_SMALL
+      `(params, info)`, a Gaussian and an Info of status CONVERGED, RANK_DEFICIENT, STALLED (a
+      covariance may be singular, or only nearly), CLASS_TOO_SMALL
       (a class with no more rows than features, whose covariance is singular; or one class) or
       INVALID_DATA. An absent class has prior 0, mean 0 and the identity. O(n k d^2).
 
@@ -103,7 +105,7 @@ def fit_tied(
         `distributed`.
 
     Returns:
-      `(params, info)`, a TiedGaussian and an Info of status CONVERGED, RANK_DEFICIENT,
+      `(params, info)`, a TiedGaussian and an Info of status CONVERGED, RANK_DEFICIENT, STALLED,
       CLASS_TOO_SMALL (one class) or INVALID_DATA. O(n d^2).
 
     Raises:

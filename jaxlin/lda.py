@@ -7,7 +7,9 @@ classes are Gaussian and tied, and robust with little data when shrunk. `logisti
 assume less and need more data.
 
 A singular covariance (duplicated or constant columns, fewer rows than columns) is inverted on its
-range, RANK_DEFICIENT; `shrinkage` makes it regular. `residual` is 0, `objective` minus the mean log
+range, RANK_DEFICIENT; `shrinkage` makes it regular. Where rounding hides whether it is singular
+(columns that differ in their ninth digit, one row far beyond all others), STALLED: only moments
+take it for singular. `residual` is 0, `objective` minus the mean log
 likelihood. Scores of data far from 0 are large numbers that cancel: standardise such data in
 float32. Shapes: `n` examples, `d` features, `k` classes.
 """
@@ -53,7 +55,8 @@ def fit(
         `distributed`.
 
     Returns:
-      `(params, info)`, a Linear and an Info of status CONVERGED, RANK_DEFICIENT, CLASS_TOO_SMALL
+      `(params, info)`, a Linear and an Info of status CONVERGED, RANK_DEFICIENT, STALLED (the
+      covariance may be singular, or only nearly), CLASS_TOO_SMALL
       (fewer than two classes; the present one is predicted always) or INVALID_DATA. An absent class
       has weights 0 and bias -inf. O(n d^2).
 

@@ -7,8 +7,9 @@ not. `regress` fits numbers; with the classes' numbers as targets, `round_predic
 
 Solved from centred statistics; where columns are correlated, or explain nearly everything, with one
 pass of refinement over the data, which keeps the digits that the normal equations lose. Where
-columns are dependent and not penalised, the weights of least norm, RANK_DEFICIENT. `residual` is 0;
-`objective` is what is minimised.
+columns are dependent and not penalised, the weights of least norm, RANK_DEFICIENT; where rounding
+hides whether they are (a column leaves the span of others in its ninth digit only), weights that
+fit about as well, STALLED. `residual` is 0; `objective` is what is minimised.
 
 A ridge head in the inner loop of meta-learning: features trained so that a head fitted to a few
 rows of a task is right about others.
@@ -75,7 +76,8 @@ def fit(
         `distributed`.
 
     Returns:
-      `(params, info)`, a Linear and an Info of status CONVERGED, RANK_DEFICIENT, CLASS_TOO_SMALL
+      `(params, info)`, a Linear and an Info of status CONVERGED, RANK_DEFICIENT, STALLED (columns
+      may depend on each other, or only nearly), CLASS_TOO_SMALL
       or INVALID_DATA. An absent class has weights 0 and bias -inf. O(n d^2).
 
     Raises:
@@ -152,7 +154,7 @@ def regress(
 
     Returns:
       `(params, info)`, a Hyperplane whose scores are the fitted numbers, and an Info of status
-      CONVERGED, RANK_DEFICIENT or INVALID_DATA. O(n d^2).
+      CONVERGED, RANK_DEFICIENT, STALLED or INVALID_DATA. O(n d^2).
 
     Raises:
       ValueError: shapes that do not fit; eagerly also data that are not valid.

@@ -191,12 +191,12 @@ def softmax(scores: jax.Array, y: jax.Array) -> jax.Array:
     else:
         _same_shape(scores[..., 0], y)
         target = _one_hot(y, scores)
-    # Around the largest score, whose own term, exp(0), is left to log1p; expm1 keeps its slope.
-    top = jnp.argmax(scores, axis=-1)
-    peak = jax.lax.stop_gradient(jnp.max(scores, axis=-1, keepdims=True))
-    below = scores - peak
-    is_top = _one_hot(top, scores) > 0
-    rest = jnp.sum(jnp.where(is_top, jnp.expm1(below), jnp.exp(below)), axis=-1)
+    # Around the largest score, a variable like the others: what its derivatives would be 1 less is
+    # then the sum of what the others are, and keeps its digits where a row is all but certain.
+    is_top = _one_hot(jnp.argmax(scores, axis=-1), scores) > 0
+    peak = jnp.sum(jnp.where(is_top, scores, 0), axis=-1, keepdims=True)
+    below = jnp.where(is_top, 0, scores - peak)
+    rest = jnp.sum(jnp.where(is_top, 0, jnp.exp(below)), axis=-1)
     gap = jnp.sum(jnp.where(target > 0, -target * jnp.where(target > 0, below, 0), 0), axis=-1)
     return gap + jnp.sum(target, axis=-1) * jnp.log1p(rest)
 

@@ -7,7 +7,8 @@ where the classes differ in shape and each has many more rows than features.
 
 A class with no more rows than features has no covariance of its own: CLASS_TOO_SMALL and NaN,
 unless pooled or shrunk. Columns that are constant or duplicated are RANK_DEFICIENT: the form and
-the determinant are those of the range. `residual` is 0, `objective` minus the mean log likelihood.
+the determinant are those of the range. Where rounding hides whether they are, STALLED, see `lda`.
+`residual` is 0, `objective` minus the mean log likelihood.
 Shapes: `n` examples, `d` features, `k` classes.
 """
 
@@ -53,7 +54,8 @@ def fit(
         `distributed`.
 
     Returns:
-      `(params, info)`, a Quadratic and an Info of status CONVERGED, RANK_DEFICIENT, CLASS_TOO_SMALL
+      `(params, info)`, a Quadratic and an Info of status CONVERGED, RANK_DEFICIENT, STALLED (a
+      covariance may be singular, or only nearly), CLASS_TOO_SMALL
       or INVALID_DATA. An absent class has bias -inf, all else 0. O(n k d^2).
 
     Raises:

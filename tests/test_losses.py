@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import mpmath
 import numpy as np
 import optax
 import pytest
@@ -104,6 +105,117 @@ def test_logistic_has_a_third_derivative():
 def test_logistic_has_a_derivative_in_a_soft_label():
     slope = jax.vmap(jax.grad(losses.logistic, argnums=1))(SCORES, np.full(SCORES.shape, 0.3))
     np.testing.assert_allclose(slope, -SCORES, rtol=1e-15, atol=1e-16)
+
+
+# --- every loss, to a few ulp --------------------------------------------------------------------
+
+FINE = [
+    0.0,
+    1e-20,
+    1e-8,
+    1e-4,
+    0.5,
+    1.0,
+    3.0,
+    17.0,
+    40.0,
+    88.0,
+    104.0,
+    700.0,
+    746.0,
+    1e4,
+    1e8,
+    1e20,
+]
+FINE = np.array([*FINE, *[-s for s in FINE]])
+
+
+def _halves(m):
+    """max(0, 1 - m) and its slope in m."""
+    return (1 - m, -1) if m < 1 else (mpmath.mpf(0), 0)
+
+
+def _exact_logistic(m):
+    q = mpmath.exp(-abs(m))
+    value = mpmath.log1p(q) + max(-m, 0)
+    return value, -(q if m > 0 else 1) / (1 + q), q / (1 + q) ** 2
+
+
+def _exact_squared_hinge(m):
+    gap, slope = _halves(m)
+    return gap**2, 2 * gap * slope, 2 * slope**2
+
+
+# Of the margin m = t s: the value and its first two derivatives; at a tie the side of a mistake.
+EXACT = {
+    losses.squared: lambda m: ((m - 1) ** 2 / 2, m - 1, 1),
+    losses.perceptron: lambda m: (max(-m, 0), -1 if m <= 0 else 0, 0),
+    losses.hinge: lambda m: (*_halves(m), 0),
+    losses.squared_hinge: _exact_squared_hinge,
+    losses.logistic: _exact_logistic,
+}
+
+
+def assert_few_ulp(found, exact, dtype, ulps=4):
+    """Within some ulps of numbers of mpmath, or of the least normal number: below, all is 0."""
+    limits = np.finfo(dtype)
+    assert found.dtype == dtype and not np.any(np.isnan(found))
+    for value, wanted in zip(np.ravel(found), np.ravel(exact), strict=True):
+        wanted = mpmath.mpf(wanted)
+        if abs(wanted) > float(limits.max):
+            assert np.isinf(value), (value, wanted)
+        else:
+            off = abs(mpmath.mpf(float(value)) - wanted)
+            bound = ulps * float(limits.eps) * abs(wanted) + float(limits.tiny)
+            assert off <= bound, (value, wanted)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("order", [0, 1, 2])
+@pytest.mark.parametrize("f", EXACT, ids=name)
+def test_to_four_ulp(f, order, dtype):
+    for label in (0, 1):
+        t, s = 2 * label - 1, FINE.astype(dtype)
+        with mpmath.workdps(50):
+            exact = [EXACT[f](t * mpmath.mpf(float(score)))[order] * t**order for score in s]
+            assert_few_ulp(elementwise(f, order)(s, np.full(s.shape, label)), exact, dtype)
+
+
+def _exact_softmax(scores, y):
+    """Value, gradient, Hessian; 1 - p of the row's own class is the sum of the others."""
+    k = len(scores)
+    top = max(scores)
+    raised = [mpmath.exp(s - top) for s in scores]
+    total = sum(raised)
+    p = [r / total for r in raised]
+    others = sum(p[c] for c in range(k) if c != y)
+    value = mpmath.log(total) + top - scores[y] if p[y] < 0.5 else -mpmath.log1p(-others)
+    rest = [sum(p[c] for c in range(k) if c != j) for j in range(k)]
+    gradient = [-others if c == y else p[c] for c in range(k)]
+    hessian = [[p[i] * rest[i] if i == j else -p[i] * p[j] for j in range(k)] for i in range(k)]
+    return value, gradient, hessian
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_softmax_to_a_few_ulp(dtype):
+    """Also the gap 1 - p of a row that is as good as certain, and products of such."""
+    rng = np.random.default_rng(0)
+    scores = rng.choice(FINE, size=(60, 3)).astype(dtype)
+    scores[:20] = rng.normal(size=(20, 3)) * 10.0 ** rng.uniform(-3, 2, size=(20, 1))
+    y = rng.integers(3, size=60)
+    found = [
+        jax.vmap(losses.softmax)(scores, y),
+        jax.vmap(jax.grad(losses.softmax))(scores, y),
+        jax.vmap(jax.hessian(losses.softmax))(scores, y),
+    ]
+    limit = -np.log(np.finfo(dtype).tiny)
+    widest = np.minimum(np.ptp(scores.astype(float), axis=1), limit)
+    with mpmath.workdps(50):
+        for i in range(60):
+            exact = _exact_softmax([mpmath.mpf(float(s)) for s in scores[i]], y[i])
+            for part, wanted in zip(found, exact, strict=True):
+                # exp multiplies by its argument what a difference of scores is rounded by.
+                assert_few_ulp(np.asarray(part[i]), wanted, dtype, 4 + widest[i])
 
 
 # --- softmax -------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from sklearn.linear_model import Ridge
 
 import jaxlin
 from jaxlin import datasets, fisher, gaussian, lda, least_squares, linear, moments, qda, quadratic
-from jaxlin.types import Status
+from jaxlin.types import Hyperplane, Status
 from tests.public import assert_close, stack, thorough
 
 N, D, K = 60, 4, 3
@@ -168,6 +168,30 @@ def test_two_classes_have_one_direction():
     assert_close(plane.weights, both.weights, 1e-12)
     same, _ = fisher.fit(x, y, threshold=fisher.equal_variance)
     assert_close(same, both, 1e-11)
+
+
+def test_no_cut_has_less_error():
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        place, y = rng.integers(-5, 6, size=20) / 2, rng.integers(2, size=20)
+        weight = rng.choice([0.0, 1.0, 2.0], size=20)
+        cut = fisher.least_error(*map(jnp.asarray, (place, y)), sample_weight=jnp.asarray(weight))
+        seen = np.unique(place[weight > 0])
+        middles = (seen[1:] + seen[:-1]) / 2
+        cuts = np.concatenate([seen[:1] - 1, middles, seen[-1:] + 1])
+        errors = np.sum(weight * ((place > cuts[:, None]) != (y > 0)), axis=1)
+        lowest = np.argmin(errors)
+        if 0 < lowest < len(cuts) - 1:
+            assert cut == cuts[lowest]
+        else:
+            assert cut < seen[0] if lowest == 0 else cut > seen[-1]
+
+
+def test_numbers_are_rounded_to_classes():
+    scores = np.array([-3.0, 0.5, 0.6, 1.5, 1.6, 2.5, 9.0])
+    line = Hyperplane(weights=np.ones(1), bias=np.zeros(()))
+    found = least_squares.round_predict(line, scores[:, None], num_classes=4)
+    np.testing.assert_array_equal(found, [0, 0, 1, 1, 2, 2, 3])
 
 
 def test_fishers_direction_is_the_best():

@@ -166,8 +166,9 @@ def test_two_classes_have_one_direction():
     for other in (line.weights, both.weights, axis):
         np.testing.assert_allclose(unit(other), unit(plane.weights), rtol=1e-12, atol=1e-14)
     assert_close(plane.weights, both.weights, 1e-12)
-    same, _ = fisher.fit(x, y, threshold=fisher.equal_variance)
-    assert_close(same, both, 1e-11)
+    same, _ = fisher.fit(x, y, threshold=fisher.equal_variance, sample_weight=1.0 + 2 * y)
+    uneven, _ = lda.fit(x, y, sample_weight=1.0 + 2 * y)
+    assert_close(same, linear.between(uneven, 0, 1), 1e-11)
 
 
 def test_no_cut_has_less_error():
@@ -341,6 +342,15 @@ def test_many_row_blocks_are_one():
     np.testing.assert_allclose(tied.mean, found.mean, atol=1e-12)
 
 
+def test_a_rare_class_far_from_zero_keeps_its_digits():
+    x, y, weight = many_rows()
+    far = x + 1e8
+    near, found = (
+        moments.per_class(a, y, num_classes=K, sample_weight=weight) for a in (far - 1e8, far)
+    )
+    np.testing.assert_allclose(found.scatter, near.scatter, rtol=1e-9, atol=1e-4)
+
+
 @pytest.mark.parametrize("of", [moments.tied, moments.per_class])
 def test_labels_in_turn_keep_their_digits(of):
     """A sample of every so many rows holds one class only; the others lie far from it."""
@@ -501,6 +511,14 @@ def test_a_small_class_is_mended_by_pooling_or_shrinkage():
         assert all(np.all(np.isfinite(leaf)) for leaf in params)
 
 
+def test_as_many_rows_as_features_are_too_few():
+    x, y, _ = drawn()
+    for fit in (qda.fit, gaussian.fit):
+        for count, status in ((D, Status.CLASS_TOO_SMALL), (D + 1, Status.CONVERGED)):
+            keep = np.where((y != 2) | (np.arange(N) < K * count), 1.0, 0.0)
+            assert fit(x, y, sample_weight=keep)[1].status == status
+
+
 @pytest.mark.parametrize("fit", [lda.fit, qda.fit, gaussian.fit, gaussian.fit_tied])
 def test_priors(fit):
     x, y, _ = drawn()
@@ -519,6 +537,24 @@ def test_priors(fit):
     params, info = jax.vmap(lambda p: fit(x, y, num_classes=K, priors=p))(priors)
     assert list(info.status) == [0, Status.INVALID_DATA, 0]
     assert all(np.all(np.isnan(leaf[1])) for leaf in params)
+
+
+def test_an_absent_class_has_no_prior():
+    x, y, _ = drawn()
+    given = np.array([0.2, 0.3, 0.1, 9.0])
+    for fit in (gaussian.fit, gaussian.fit_tied):
+        params, _ = fit(x, y, num_classes=K + 1, priors=given)
+        assert_close(params.priors, np.append(given[:K] / given[:K].sum(), 0), 1e-15)
+
+
+@pytest.mark.parametrize("fit", [lda.fit, qda.fit])
+def test_a_masked_column_does_not_shrink_the_others(fit):
+    x, y, _ = drawn()
+    keep = np.arange(D) != 1
+    whole, _ = fit(x, y, shrinkage=0.3, feature_mask=keep)
+    few, _ = fit(x[:, keep], y, shrinkage=0.3)
+    assert_close(whole.weights[:, keep], few.weights, 1e-10)
+    assert_close(whole.bias, few.bias, 1e-10)
 
 
 def test_numbers_outside_their_range_name_the_argument():

@@ -1,7 +1,6 @@
 """The faults of `tests/mutants.py` are faults of the present source; they are tried by hand."""
 
 import ast
-from pathlib import Path
 
 import pytest
 
@@ -19,7 +18,7 @@ def test_names_tell_faults_apart():
 
 def test_every_named_test_is_there():
     named = {test.partition("[")[0] for fault in mutants.FAULTS for test in fault.tests}
-    for test in named:
+    for test in named - {mutants.THOROUGH}:
         module, _, function = test.partition("::")
-        tree = ast.parse(Path(__file__).with_name(module).read_text())
+        tree = ast.parse((mutants.ROOT / module).read_text())
         assert any(isinstance(f, ast.FunctionDef) and f.name == function for f in tree.body), test

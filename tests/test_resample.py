@@ -461,6 +461,14 @@ def test_a_closed_form_says_where_it_would_lose_digits():
     assert np.array(sound)[:, 0].tolist() == [False, False, True]
 
 
+def test_weights_on_one_row_leave_no_digits():
+    x, y, weight, _ = labelled()
+    held, origin = _closed_form.centred(jnp.asarray(x), jnp.asarray(y), weight > 0, 3)
+    heavy = np.where(np.arange(len(y)) == np.argmax(weight), 1e9, weight)
+    sound = [_closed_form.still(held, origin, x, y, w, 3).sound for w in (weight, heavy)]
+    assert list(map(bool, sound)) == [True, False]
+
+
 def test_a_permutation_test_by_closed_form_is_the_loop():
     x, y, weight, _ = labelled(n=24)
     y = np.where(np.arange(24) < 4, 2, y % 2)  # a fold may lack the third class

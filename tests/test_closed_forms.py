@@ -45,6 +45,8 @@ def test_iris_against_r(iris):
     assert_close(axes[:, 0] / axes[0, 0] * first[0], first, 1e-7)
     quotient = fisher.rayleigh_quotient(axes, x, y)
     assert_close(quotient, np.array([32.19192920, 0.28539104]), 1e-8)
+    quotient = fisher.rayleigh_quotient(axes, x, y, divisor="n-k")
+    assert_close(np.sqrt(quotient), np.array([48.642644, 4.579983]), 1e-6)
     params, _ = lda.fit(x, y, divisor="n-k")
     expected = np.array([-85.2098577, -71.7539951, -103.2697077])
     assert_close(params.bias + np.log(3), expected, 1e-9)
@@ -135,6 +137,17 @@ def test_ridge_is_scikit_learns():
     theirs = Ridge(alpha=alpha, solver="cholesky", fit_intercept=False)
     theirs.fit(x, y.astype(float), sample_weight=weight)
     assert_close(line.weights, theirs.coef_, 1e-11)
+
+
+def test_ridge_of_targets_that_a_line_explains():
+    """What is left of them is less than the normal equations keep, and is looked at in the rows."""
+    x, _, weight = drawn()
+    targets = x @ np.arange(1.0, D + 1) + 3
+    line, _ = least_squares.regress(x, targets, l2=1e-3, sample_weight=weight)
+    share = weight / weight.sum()
+    z, t = x - share @ x, targets - share @ targets
+    expected = np.linalg.solve((z * share[:, None]).T @ z + 1e-3 * np.eye(D), (z.T * share) @ t)
+    assert_close(line.weights, expected, 1e-11)
 
 
 def test_ledoit_wolf_is_scikit_learns():
@@ -477,6 +490,22 @@ def test_troubles_have_their_status_alone_and_as_a_lane(name):
         if status <= Status.RANK_DEFICIENT:
             chosen = jaxlin.predict(params, np.where(np.isnan(x), 0, x))
             assert set(np.unique(chosen)) <= set(y[weight > 0]), words
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_params_of_data_that_are_not_valid_are_nan(name):
+    x, y, _ = drawn()
+    x[3, 1] = np.nan
+    params, info = jax.jit(lambda x, w: FITS[name](x, y, sample_weight=w))(x, np.ones(N))
+    assert info.status == Status.INVALID_DATA
+    assert all(np.all(np.isnan(leaf)) for leaf in params)
+
+
+@pytest.mark.parametrize("fit", [lda.fit, qda.fit, least_squares.fit])
+def test_an_absent_class_is_never_predicted(fit):
+    x, y, _ = drawn()
+    params, _ = fit(x, y, num_classes=K + 1)
+    assert np.isneginf(params.bias[K]) and not np.any(params.weights[K])
 
 
 def test_a_duplicated_column_changes_nothing_but_the_status():

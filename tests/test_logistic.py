@@ -153,6 +153,14 @@ def test_soft_labels_are_pairs_of_weighted_rows():
     np.testing.assert_allclose(coefficients(params), coefficients(twice), rtol=1e-10)
 
 
+def test_soft_labels_are_never_separated():
+    x, _ = overlapping()
+    soft = np.where(x[:, 0] > 0, 0.9, 0.1)
+    params, info = fit(x, soft)
+    assert code(info) == Status.CONVERGED
+    assert true_residual(params, x, soft) <= 4e-11
+
+
 def test_an_offset_that_is_a_multiple_of_a_column_shifts_its_weight():
     x, y = overlapping()
     plain, _ = fit(x, y)

@@ -272,6 +272,11 @@ def test_groups_stay_together(groups):
     assert np.ptp((weights == 0).sum(1)) <= counts.max()
 
 
+def test_the_largest_groups_are_dealt_first():
+    groups = np.array([0, 1, 2, 3, 4, 4, 4, 4])
+    np.testing.assert_array_equal(resample.group_kfold(groups, folds=2).sum(1), [4, 4])
+
+
 def test_bootstraps_count_rows():
     n, draws = 50, 4000
     counts = np.asarray(resample.bootstrap(KEY, n, draws=draws))
@@ -404,6 +409,20 @@ def test_a_permutation_test_is_the_loop(data):
     np.testing.assert_allclose(same, null, rtol=1e-12)
     _, _, flipped = run(**options, larger_is_better=False)
     np.testing.assert_allclose(flipped, (1 + np.sum(null <= value)) / 20)
+
+
+def test_a_null_as_good_counts(data):
+    x, y = data
+    weights = resample.kfold(KEY, len(y), folds=3)
+
+    def blind(scores, y, *, sample_weight):
+        return jnp.zeros(())
+
+    for better in (True, False):
+        *_, p_value = resample.permutation_test(
+            KEY, centroids, blind, x, y, weights, draws=5, larger_is_better=better, l2=0.3
+        )
+        assert p_value == 1
 
 
 def labelled(n=40, d=4, k=3):

@@ -144,6 +144,15 @@ def test_the_trace_visits_the_points_of_the_run(solver):
     assert np.all(np.diff(value) <= 0)
 
 
+def test_a_trace_stays_where_its_run_ends():
+    params, *_ = solvers.trace(
+        solvers.gradient_descent, bowl, START, (TARGET,), num_steps=30, theta=0.1
+    )
+    last, info = solvers.gradient_descent(bowl, START, (TARGET,), theta=0.1)
+    assert info.steps < 30
+    np.testing.assert_allclose(params["a"][-1], last["a"], rtol=1e-12)
+
+
 def test_stochastic_descent_reaches_a_common_minimum():
     rows = jnp.asarray(np.random.default_rng(0).normal(size=(64, 2)))
 

@@ -464,7 +464,7 @@ def test_an_early_end_proves_nothing():
         if np.isfinite(info.residual):
             scores = np.asarray(linear.scores(params, x))
             np.testing.assert_allclose(scores[y == 1].min(), -scores[y == 0].max(), rtol=1e-9)
-            seen += info.status == Status.MAX_STEPS
+            seen += int(info.status == Status.MAX_STEPS)
     assert seen
 
 

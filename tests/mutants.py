@@ -1136,7 +1136,7 @@ FAULTS = [
             "NaN in a row without weight",
             "absent = (block.weight == 0) & ~(",
             "absent = (block.weight < 0) & ~(",
-            "losses::objective_ignores_the_infinite_bias_of_an_absent_class",
+            "losses::a_row_without_weight_may_be_of_an_absent_class",
         ),
         (
             "softmax of the peak twice",

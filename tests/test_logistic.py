@@ -156,6 +156,7 @@ def test_soft_labels_are_pairs_of_weighted_rows():
 def test_soft_labels_are_never_separated():
     x, _ = overlapping()
     soft = np.where(x[:, 0] > 0, 0.9, 0.1)
+    x[:, 0] += np.sign(x[:, 0])
     params, info = fit(x, soft)
     assert code(info) == Status.CONVERGED
     assert true_residual(params, x, soft) <= 4e-11

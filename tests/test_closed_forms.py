@@ -501,6 +501,13 @@ def test_params_of_data_that_are_not_valid_are_nan(name):
     assert all(np.all(np.isnan(leaf)) for leaf in params)
 
 
+def test_moments_of_data_that_are_not_valid_are_nan():
+    x, y, _ = drawn()
+    x[3, 1] = np.nan
+    found = jax.jit(lambda x: moments.tied(x, y, num_classes=K))(x)
+    assert np.all(np.isnan(found.weight)) and np.all(np.isnan(found.scatter))
+
+
 @pytest.mark.parametrize("fit", [lda.fit, qda.fit, least_squares.fit])
 def test_an_absent_class_is_never_predicted(fit):
     x, y, _ = drawn()

@@ -16,7 +16,7 @@ from sklearn.linear_model import Ridge
 
 import jaxlin
 from jaxlin import datasets, fisher, gaussian, lda, least_squares, linear, moments, qda, quadratic
-from jaxlin.types import Status
+from jaxlin.types import Hyperplane, Status
 from tests.public import assert_close, stack, thorough
 
 N, D, K = 60, 4, 3
@@ -45,6 +45,8 @@ def test_iris_against_r(iris):
     assert_close(axes[:, 0] / axes[0, 0] * first[0], first, 1e-7)
     quotient = fisher.rayleigh_quotient(axes, x, y)
     assert_close(quotient, np.array([32.19192920, 0.28539104]), 1e-8)
+    quotient = fisher.rayleigh_quotient(axes, x, y, divisor="n-k")
+    assert_close(np.sqrt(quotient), np.array([48.642644, 4.579983]), 1e-6)
     params, _ = lda.fit(x, y, divisor="n-k")
     expected = np.array([-85.2098577, -71.7539951, -103.2697077])
     assert_close(params.bias + np.log(3), expected, 1e-9)
@@ -137,6 +139,17 @@ def test_ridge_is_scikit_learns():
     assert_close(line.weights, theirs.coef_, 1e-11)
 
 
+def test_ridge_of_targets_that_a_line_explains():
+    """What is left of them is less than the normal equations keep, and is looked at in the rows."""
+    x, _, weight = drawn()
+    targets = x @ np.arange(1.0, D + 1) + 3
+    line, _ = least_squares.regress(x, targets, l2=1e-3, sample_weight=weight)
+    share = weight / weight.sum()
+    z, t = x - share @ x, targets - share @ targets
+    expected = np.linalg.solve((z * share[:, None]).T @ z + 1e-3 * np.eye(D), (z.T * share) @ t)
+    assert_close(line.weights, expected, 1e-11)
+
+
 def test_ledoit_wolf_is_scikit_learns():
     x, y, _ = drawn()
     z = x - np.stack([x[y == c].mean(0) for c in range(K)])[y]
@@ -166,8 +179,33 @@ def test_two_classes_have_one_direction():
     for other in (line.weights, both.weights, axis):
         np.testing.assert_allclose(unit(other), unit(plane.weights), rtol=1e-12, atol=1e-14)
     assert_close(plane.weights, both.weights, 1e-12)
-    same, _ = fisher.fit(x, y, threshold=fisher.equal_variance)
-    assert_close(same, both, 1e-11)
+    same, _ = fisher.fit(x, y, threshold=fisher.equal_variance, sample_weight=1.0 + 2 * y)
+    uneven, _ = lda.fit(x, y, sample_weight=1.0 + 2 * y)
+    assert_close(same, linear.between(uneven, 0, 1), 1e-11)
+
+
+def test_no_cut_has_less_error():
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        place, y = rng.integers(-5, 6, size=20) / 2, rng.integers(2, size=20)
+        weight = rng.choice([0.0, 1.0, 2.0], size=20)
+        cut = fisher.least_error(*map(jnp.asarray, (place, y)), sample_weight=jnp.asarray(weight))
+        seen = np.unique(place[weight > 0])
+        middles = (seen[1:] + seen[:-1]) / 2
+        cuts = np.concatenate([seen[:1] - 1, middles, seen[-1:] + 1])
+        errors = np.sum(weight * ((place > cuts[:, None]) != (y > 0)), axis=1)
+        lowest = np.argmin(errors)
+        if 0 < lowest < len(cuts) - 1:
+            assert cut == cuts[lowest]
+        else:
+            assert cut < seen[0] if lowest == 0 else cut > seen[-1]
+
+
+def test_numbers_are_rounded_to_classes():
+    scores = np.array([-3.0, 0.5, 0.6, 1.5, 1.6, 2.5, 9.0])
+    line = Hyperplane(weights=np.ones(1), bias=np.zeros(()))
+    found = least_squares.round_predict(line, scores[:, None], num_classes=4)
+    np.testing.assert_array_equal(found, [0, 0, 1, 1, 2, 2, 3])
 
 
 def test_fishers_direction_is_the_best():
@@ -317,6 +355,15 @@ def test_many_row_blocks_are_one():
     np.testing.assert_allclose(tied.mean, found.mean, atol=1e-12)
 
 
+def test_a_rare_class_far_from_zero_keeps_its_digits():
+    x, y, weight = many_rows()
+    far = x + 1e8
+    near, found = (
+        moments.per_class(a, y, num_classes=K, sample_weight=weight) for a in (far - 1e8, far)
+    )
+    np.testing.assert_allclose(found.scatter, near.scatter, rtol=1e-9, atol=1e-4)
+
+
 @pytest.mark.parametrize("of", [moments.tied, moments.per_class])
 def test_labels_in_turn_keep_their_digits(of):
     """A sample of every so many rows holds one class only; the others lie far from it."""
@@ -445,6 +492,29 @@ def test_troubles_have_their_status_alone_and_as_a_lane(name):
             assert set(np.unique(chosen)) <= set(y[weight > 0]), words
 
 
+@pytest.mark.parametrize("name", FITS)
+def test_params_of_data_that_are_not_valid_are_nan(name):
+    x, y, _ = drawn()
+    x[3, 1] = np.nan
+    params, info = jax.jit(lambda x, w: FITS[name](x, y, sample_weight=w))(x, np.ones(N))
+    assert info.status == Status.INVALID_DATA
+    assert all(np.all(np.isnan(leaf)) for leaf in params)
+
+
+def test_moments_of_data_that_are_not_valid_are_nan():
+    x, y, _ = drawn()
+    x[3, 1] = np.nan
+    found = jax.jit(lambda x: moments.tied(x, y, num_classes=K))(x)
+    assert np.all(np.isnan(found.weight)) and np.all(np.isnan(found.scatter))
+
+
+@pytest.mark.parametrize("fit", [lda.fit, qda.fit, least_squares.fit])
+def test_an_absent_class_is_never_predicted(fit):
+    x, y, _ = drawn()
+    params, _ = fit(x, y, num_classes=K + 1)
+    assert np.isneginf(params.bias[K]) and not np.any(params.weights[K])
+
+
 def test_a_duplicated_column_changes_nothing_but_the_status():
     x, y, _ = drawn()
     wide = np.concatenate([x, x[:, :1]], axis=1)
@@ -477,6 +547,14 @@ def test_a_small_class_is_mended_by_pooling_or_shrinkage():
         assert all(np.all(np.isfinite(leaf)) for leaf in params)
 
 
+def test_as_many_rows_as_features_are_too_few():
+    x, y, _ = drawn()
+    for fit in (qda.fit, gaussian.fit):
+        for count, status in ((D, Status.CLASS_TOO_SMALL), (D + 1, Status.CONVERGED)):
+            keep = np.where((y != 2) | (np.arange(N) < K * count), 1.0, 0.0)
+            assert fit(x, y, sample_weight=keep)[1].status == status
+
+
 @pytest.mark.parametrize("fit", [lda.fit, qda.fit, gaussian.fit, gaussian.fit_tied])
 def test_priors(fit):
     x, y, _ = drawn()
@@ -495,6 +573,24 @@ def test_priors(fit):
     params, info = jax.vmap(lambda p: fit(x, y, num_classes=K, priors=p))(priors)
     assert list(info.status) == [0, Status.INVALID_DATA, 0]
     assert all(np.all(np.isnan(leaf[1])) for leaf in params)
+
+
+def test_an_absent_class_has_no_prior():
+    x, y, _ = drawn()
+    given = np.array([0.2, 0.3, 0.1, 9.0])
+    for fit in (gaussian.fit, gaussian.fit_tied):
+        params, _ = fit(x, y, num_classes=K + 1, priors=given)
+        assert_close(params.priors, np.append(given[:K] / given[:K].sum(), 0), 1e-15)
+
+
+@pytest.mark.parametrize("fit", [lda.fit, qda.fit])
+def test_a_masked_column_does_not_shrink_the_others(fit):
+    x, y, _ = drawn()
+    keep = np.arange(D) != 1
+    whole, _ = fit(x, y, shrinkage=0.3, feature_mask=keep)
+    few, _ = fit(x[:, keep], y, shrinkage=0.3)
+    assert_close(whole.weights[:, keep], few.weights, 1e-10)
+    assert_close(whole.bias, few.bias, 1e-10)
 
 
 def test_numbers_outside_their_range_name_the_argument():

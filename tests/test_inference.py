@@ -170,6 +170,23 @@ def test_no_numbers_where_there_is_no_unique_finite_optimum(spector, dtype):
     assert np.isnan(covariance(alone, np.ones((3, 1), dtype), np.ones(3, int))).all()
 
 
+def test_a_constant_column_is_not_estimated(spector):
+    x, y = spector
+    x = np.column_stack([x, np.full(32, 7.0)])
+    params, info = logistic.fit(x, y)
+    assert info.status == Status.RANK_DEFICIENT
+    assert np.isnan(covariance(params, x, y)).all()
+    held, _ = logistic.fit(x, y, l2=0.1)
+    assert np.isfinite(covariance(held, x, y, l2=0.1)).all()
+
+
+def test_params_near_the_optimum_are_not_the_optimum(spector):
+    params, _ = logistic.fit(*spector)
+    for part, finite in ((1e-9, True), (1e-3, False)):
+        moved = jax.tree.map(lambda a, part=part: a * (1 + part), params)
+        assert np.isfinite(covariance(moved, *spector)).all() == finite
+
+
 def test_lanes_do_not_harm_each_other(spector):
     x, y = spector
     weights = np.ones((3, 32))

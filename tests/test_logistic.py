@@ -153,6 +153,13 @@ def test_soft_labels_are_pairs_of_weighted_rows():
     np.testing.assert_allclose(coefficients(params), coefficients(twice), rtol=1e-10)
 
 
+def test_soft_labels_are_never_separated():
+    x, _ = overlapping()
+    params, info = fit(x, np.full(len(x), 0.9))
+    assert code(info) == Status.CONVERGED
+    np.testing.assert_allclose(coefficients(params), [0, 0, 0, np.log(9)], atol=1e-9)
+
+
 def test_an_offset_that_is_a_multiple_of_a_column_shifts_its_weight():
     x, y = overlapping()
     plain, _ = fit(x, y)
@@ -289,6 +296,47 @@ def test_nearly_collinear_columns_are_never_wrong(gap):
         assert oracle.digits(coefficients(params), exact) >= 3
     else:
         assert code(info) in (Status.STALLED, Status.MAX_STEPS)
+
+
+def test_a_constant_column_is_a_deficiency_of_its_own():
+    x, y = overlapping()
+    params, info = fit(np.column_stack([x, np.full(len(x), 7.0)]), y)
+    plain, _ = fit(x, y)
+    assert code(info) == Status.RANK_DEFICIENT and params.weights[3] == 0
+    np.testing.assert_allclose(params.weights[:3], plain.weights, atol=1e-12)
+
+
+def test_collinear_columns_in_lanes_that_share_them():
+    """Lanes share a centre that is the mean of none of them."""
+    x, y = overlapping()
+    wide = np.column_stack([x + 3, x[:, 0] - 2 * x[:, 1]])
+    weights = np.random.default_rng(0).choice([0.1, 1.0, 3.0], size=(3, len(x)))
+    lanes = jax.vmap(lambda w: logistic.fit(wide, y, sample_weight=w))(jnp.asarray(weights))
+    for i, weight in enumerate(weights):
+        params, info = fit(wide, y, sample_weight=weight)
+        assert code(info) == lanes[1].status[i] == Status.RANK_DEFICIENT
+        of_lane = jax.tree.map(lambda a, i=i: a[i], lanes[0])
+        np.testing.assert_allclose(coefficients(of_lane), coefficients(params), atol=1e-8)
+
+
+def test_what_separates_without_a_penalty_needs_no_other_weights():
+    x, y = overlapping()
+    x[:, 0] = np.where(y == 1, np.abs(x[:, 0]), -np.abs(x[:, 0]))
+    params, info = fit(x, y, l2=[0.0, 0.1, 0.1])
+    assert code(info) == Status.SEPARABLE and separates_exactly(params, x, y)
+    np.testing.assert_array_equal(params.weights[1:], 0)
+
+
+def test_the_residual_is_no_less_than_its_rounding():
+    _, info = fit(np.array([[1.0], [-1.0], [1.0], [-1.0]]), np.array([1, 1, 0, 0]))
+    assert code(info) == Status.CONVERGED and 0 < info.residual <= 4e-11
+
+
+def test_no_more_steps_than_asked_for():
+    x, y = overlapping()
+    for cap in range(4):
+        _, info = fit(x, y, max_steps=cap)
+        assert code(info) == Status.MAX_STEPS and info.steps == cap
 
 
 def test_fewer_rows_than_columns_are_separable():

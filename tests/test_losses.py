@@ -514,6 +514,15 @@ def test_objective_ignores_the_infinite_bias_of_an_absent_class():
     )
 
 
+def test_a_row_without_weight_may_be_of_an_absent_class():
+    params = Linear(weights=np.zeros((3, 2)), bias=np.array([-np.inf, 0.0, 0.0]))
+    weight = np.array([0.0, 1.0, 1.0])
+    found = losses.objective(
+        losses.softmax, params, np.ones((3, 2)), [0, 1, 2], sample_weight=weight
+    )
+    np.testing.assert_allclose(found, np.log(2), rtol=1e-15)
+
+
 def test_objective_comes_in_the_dtype_of_x():
     params, x, y, weight, _, _ = problem()
     result = losses.objective(

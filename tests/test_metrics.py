@@ -195,8 +195,8 @@ def test_lanes_of_scores(case):
 
 
 def test_ties_go_to_the_lower_class():
-    assert metrics.accuracy(np.zeros(2), np.array([0, 1])) == 0.5
-    assert metrics.accuracy(np.ones((2, 3)), np.array([0, 2])) == 0.5
+    assert metrics.accuracy(np.zeros(3), np.array([0, 0, 1])) == 2 / 3
+    assert metrics.accuracy(np.ones((3, 3)), np.array([0, 0, 2])) == 2 / 3
     assert metrics.roc_auc(np.array([0.0, -0.0]), np.array([0, 1])) == 0.5
 
 

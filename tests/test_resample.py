@@ -272,6 +272,11 @@ def test_groups_stay_together(groups):
     assert np.ptp((weights == 0).sum(1)) <= counts.max()
 
 
+def test_the_largest_groups_are_dealt_first():
+    groups = np.array([0, 1, 2, 3, 4, 4, 4, 4])
+    np.testing.assert_array_equal(resample.group_kfold(groups, folds=2).sum(1), [4, 4])
+
+
 def test_bootstraps_count_rows():
     n, draws = 50, 4000
     counts = np.asarray(resample.bootstrap(KEY, n, draws=draws))
@@ -406,6 +411,20 @@ def test_a_permutation_test_is_the_loop(data):
     np.testing.assert_allclose(flipped, (1 + np.sum(null <= value)) / 20)
 
 
+def test_a_null_as_good_counts(data):
+    x, y = data
+    weights = resample.kfold(KEY, len(y), folds=3)
+
+    def blind(scores, y, *, sample_weight):
+        return jnp.zeros(())
+
+    for better in (True, False):
+        *_, p_value = resample.permutation_test(
+            KEY, centroids, blind, x, y, weights, draws=5, larger_is_better=better, l2=0.3
+        )
+        assert p_value == 1
+
+
 def labelled(n=40, d=4, k=3):
     """Columns of several scales, rows of several weights, some of them of none and junk."""
     rng = np.random.default_rng(0)
@@ -459,6 +478,14 @@ def test_a_closed_form_says_where_it_would_lose_digits():
     far[np.argmin(weight)] = 1e9  # without weight: not felt
     sound = [by_closed_form(lda.fit, (), z, y[None], weight)[1] for z in (doubled, apart, far)]
     assert np.array(sound)[:, 0].tolist() == [False, False, True]
+
+
+def test_weights_on_one_row_leave_no_digits():
+    x, y, weight, _ = labelled()
+    held, origin = _closed_form.centred(jnp.asarray(x), jnp.asarray(y), weight > 0, 3)
+    heavy = np.where(np.arange(len(y)) == np.argmax(weight), 1e9, weight)
+    sound = [_closed_form.still(held, origin, x, y, w, 3).sound for w in (weight, heavy)]
+    assert list(map(bool, sound)) == [True, False]
 
 
 def test_a_permutation_test_by_closed_form_is_the_loop():

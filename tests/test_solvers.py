@@ -84,7 +84,8 @@ def test_gradient_descent_is_the_textbook_loop():
 
 def test_a_step_too_large_ends_at_the_last_finite_point():
     params, info = solvers.gradient_descent(lambda p: jnp.sum(p**4), jnp.ones(2), step_size=10.0)
-    assert code(info) == Status.STALLED and np.all(np.isfinite(params))
+    assert code(info) == Status.STALLED
+    np.testing.assert_allclose(jnp.sum(params**4), info.objective, rtol=1e-12)
 
 
 def test_a_given_hessian_and_a_preconditioner():
@@ -101,6 +102,25 @@ def test_a_given_hessian_and_a_preconditioner():
     better, status = solvers.lbfgs(objective, jnp.zeros(3), precondition=jnp.diag(scale), tol=1e-8)
     assert code(info) == code(status) == Status.CONVERGED
     np.testing.assert_allclose(better, plain, atol=1e-8)
+
+
+def test_the_residual_is_in_the_users_coordinates():
+    mixed = jnp.array([[1.0, 0.0, 0.0], [3.0, 2.0, 0.0], [-40.0, 7.0, 30.0]])
+
+    def objective(p):
+        return jnp.sum(jnp.cosh(mixed @ p - 1.0))
+
+    params, info = solvers.lbfgs(
+        objective, jnp.zeros(3), precondition=mixed.T @ mixed, max_steps=3, tol=0.0
+    )
+    grad = jax.grad(objective)(params)
+    np.testing.assert_allclose(info.residual, np.abs(grad).max(), rtol=1e-6)
+
+
+def test_a_start_at_the_minimum_is_proved():
+    params, info = solvers.newton(bowl, {"a": TARGET, "b": jnp.array(3.0)}, (TARGET,))
+    assert code(info) == Status.CONVERGED
+    np.testing.assert_array_equal(params["a"], TARGET)
 
 
 @pytest.mark.parametrize("solver", [solvers.newton, solvers.lbfgs])
@@ -124,6 +144,15 @@ def test_the_trace_visits_the_points_of_the_run(solver):
     assert np.all(np.diff(value) <= 0)
 
 
+def test_a_trace_stays_where_its_run_ends():
+    params, *_ = solvers.trace(
+        solvers.gradient_descent, bowl, START, (TARGET,), num_steps=30, theta=0.1
+    )
+    last, info = solvers.gradient_descent(bowl, START, (TARGET,), theta=0.1)
+    assert info.steps < 30
+    np.testing.assert_allclose(params["a"][-1], last["a"], rtol=1e-12)
+
+
 def test_stochastic_descent_reaches_a_common_minimum():
     rows = jnp.asarray(np.random.default_rng(0).normal(size=(64, 2)))
 
@@ -142,6 +171,20 @@ def test_stochastic_descent_reaches_a_common_minimum():
     )
     np.testing.assert_allclose(params, [1.0, 2.0], atol=1e-6)
     assert code(info) == Status.CONVERGED
+
+
+def test_stochastic_descent_picks_every_row():
+    rows = jnp.array([0.0, 1.0])
+    params, _ = solvers.stochastic(
+        jax.random.key(0),
+        lambda p, rows: jnp.mean((rows - p) ** 2),
+        jnp.zeros(()),
+        rows,
+        batch_size=8,
+        steps=300,
+        optimizer=optax.sgd(0.02),
+    )
+    np.testing.assert_allclose(params, 0.5, atol=0.15)
 
 
 def test_no_steps_and_bad_starts():

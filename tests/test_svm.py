@@ -56,9 +56,9 @@ def padded(x, y, shape=(100, 4)):
     return wide, labels, {"sample_weight": weight, "feature_mask": np.arange(columns) < d}
 
 
-def hard(x, y):
+def hard(x, y, **options):
     wide, labels, present = padded(x, y)
-    params, info = svm.fit_hard_margin(wide, labels, **present)
+    params, info = svm.fit_hard_margin(wide, labels, **present, **options)
     return params._replace(weights=params.weights[: x.shape[1]]), info
 
 
@@ -115,6 +115,19 @@ def test_the_gap_holds_in_double_precision(data, loss, dtype):
     alphas = svm.fit_dual(wide, labels, l2=1 / n, loss=loss, **present)[0][:n]
     gap = true_gap(x, y, 1 / len(y), loss, params, alphas)
     assert gap <= 1.1 * info.residual + 8 * np.finfo(dtype).eps
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_gap_holds_from_the_first_step(loss):
+    x, y = drawn(60, 3)
+    _, best = svm.fit(x, y, l2=0.1, loss=loss)
+    for cap in range(8):
+        params, info = svm.fit(x, y, l2=0.1, loss=loss, max_steps=cap)
+        found = losses.objective(loss, params, x, y, l2=0.1)
+        np.testing.assert_allclose(info.objective, found, rtol=1e-12)
+        assert info.objective * (1 - info.residual) <= best.objective * (1 + 1e-12)
+        alphas, _ = svm.fit_dual(x, y, l2=0.1, loss=loss, max_steps=cap)
+        assert true_gap(x, y, 0.1, loss, params, alphas) <= info.residual + 1e-12
 
 
 THOROUGH = thorough(np.float32, 1e-5)
@@ -298,6 +311,16 @@ def test_two_classes_at_once_are_the_hinge_at_half_the_penalty():
     np.testing.assert_allclose(info.objective, single.objective, rtol=1e-12)
 
 
+def test_an_absent_class_of_many_is_not_felt():
+    x, y = drawn(60, 3)
+    y = y + (x[:, 1] > 0.5)
+    few, few_info = svm.fit_crammer_singer(x, y, l2=0.1, num_classes=3)
+    more, more_info = svm.fit_crammer_singer(x, y, l2=0.1, num_classes=4)
+    assert np.isneginf(more.bias[3]) and np.all(more.weights[3] == 0)
+    np.testing.assert_allclose(more.weights[:3], few.weights, atol=1e-4)
+    np.testing.assert_allclose(more_info.objective, few_info.objective, rtol=1e-8)
+
+
 def test_every_status_of_many_classes_alone_and_as_a_lane():
     x, y = drawn(20, 2)
     y = y + 2 * (x[:, 1] > 1)
@@ -428,6 +451,21 @@ def test_a_margin_below_rounding_is_no_plane_and_none_above():
         if expected == Status.CONVERGED:
             np.testing.assert_allclose(linear.margin(params, x, [0, 0, 1, 1]), gap / 2, rtol=1e-9)
     assert np.all(np.isnan(farkas(SIX, np.arange(6) // 3)))
+
+
+def test_an_early_end_proves_nothing():
+    """The plane of any step is half way between the classes, if it separates them."""
+    x, y = drawn(60, 3)
+    x[:, 0] += np.where(y > 0, 2, -2)
+    seen = 0
+    for cap in range(12):
+        params, info = hard(x, y, max_steps=cap)
+        assert info.status in (Status.MAX_STEPS, Status.CONVERGED)
+        if np.isfinite(info.residual):
+            scores = np.asarray(linear.scores(params, x))
+            np.testing.assert_allclose(scores[y == 1].min(), -scores[y == 0].max(), rtol=1e-9)
+            seen += int(info.status == Status.MAX_STEPS)
+    assert seen
 
 
 # --- bad input -----------------------------------------------------------------------------------

@@ -155,6 +155,8 @@ def test_run_counts_mistakes_before_each_update():
     assert int(mistakes) == np.sum(np.argmax(X @ LINEAR.weights.T + LINEAR.bias[None, :], 1) != YK)
     _, mistakes = frozen(updates.softmax, jax.tree.map(np.zeros_like, LINEAR), X, YK)
     assert mistakes == N
+    _, mistakes = frozen(updates.perceptron, jax.tree.map(np.zeros_like, PLANE), X, Y2)
+    assert mistakes == N
 
 
 @pytest.mark.parametrize("name", RULES)

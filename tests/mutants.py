@@ -1,0 +1,1678 @@
+"""Small faults in the package, one at a time, and that the tests see each.
+
+    python -m tests.mutants                     all of them, in about half an hour
+    python -m tests.mutants _newton.py lda.py   those of some files
+
+A fault is a few characters: a sign, an axis, a mask, a divisor, a tie the other way, a status for
+another. It names the tests that should not pass with it, which are those of its own module: few,
+so that all faults are tried in reasonable time. A fault that survives is a test that is missing,
+unless it changes nothing that anyone could see; then it is no fault and has no place here.
+
+Faults are made in copies of the checkout. `tests/test_mutants.py` sees to it that each still is a
+fault of the present source.
+"""
+
+import itertools
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from queue import SimpleQueue
+from typing import NamedTuple
+
+THOROUGH = "--thorough"
+
+
+class Fault(NamedTuple):
+    """One small fault in a file of the package, and the tests that should not pass with it.
+
+    old: what stands there, once in the file; new: what is put in its place
+    tests: pytest's names of them; after THOROUGH those too that are marked so
+    """
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+
+class Result(NamedTuple):
+    """What pytest said: whether a test failed, which, and how long that took."""
+
+    killed: bool
+    by: str
+    seconds: float
+
+
+def of(file: str, *faults: tuple[str, ...]) -> list[Fault]:
+    """Faults of one file: `(name, old, new, *tests)`, a test being `module::test` without test_."""
+
+    def whole(test):
+        return test if test == THOROUGH else f"tests/test_{test.replace('::', '.py::test_')}"
+
+    return [
+        Fault(name, file, old, new, tuple(map(whole, tests))) for name, old, new, *tests in faults
+    ]
+
+
+FAULTS = [
+    *of(
+        "_newton.py",
+        (
+            "overlap is called separable",
+            "separated = point.margin > 0\n",
+            "separated = point.margin > -1\n",
+            "logistic::random_problems_from_any_start",
+        ),
+        (
+            "the opposite of what curvature is left",
+            "held = _linalg.form(hess, flat) >=",
+            "held = _linalg.form(hess, flat) <=",
+            "logistic::every_status_eager_jitted_and_as_a_lane[QUASI_SEPARABLE]",
+        ),
+        (
+            "the start is a step",
+            "accept & (run.trials > before)",
+            "accept & (run.trials >= before)",
+            "logistic::a_start_does_not_change_the_answer",
+            "softmax::a_warm_start_is_at_the_optimum_at_once",
+        ),
+        (
+            "a step more than the cap",
+            "run.trials <= cap + unknown",
+            "run.trials <= cap + 1 + unknown",
+            "logistic::no_more_steps_than_asked_for",
+        ),
+        (
+            "away from the least norm",
+            "theta=point.theta - proof.excess",
+            "theta=point.theta + proof.excess",
+            "logistic::collinear_columns_give_the_minimum_norm_optimum",
+        ),
+        (
+            "a constant column is no deficiency",
+            "deficient = proof.deficient | jnp.any(problem.idle)",
+            "deficient = proof.deficient",
+            "logistic::a_constant_column_is_a_deficiency_of_its_own",
+        ),
+        (
+            "no step after the residual has passed",
+            "(passed & run.passed)",
+            "passed",
+            "logistic::nine_digits_in_float64",
+            "reference::nine_digits_in_float64",
+        ),
+    ),
+    *of(
+        "_iterate.py",
+        (
+            "uphill",
+            "return -_linalg.solve(whole, grad), whole",
+            "return _linalg.solve(whole, grad), whole",
+            "solvers::the_minimum_of_a_pytree",
+        ),
+        (
+            "damping never grows",
+            "jnp.where(accept, least, 10 * least)",
+            "jnp.where(accept, least, least)",
+            "solvers::newton_does_not_diverge_from_far_starts",
+        ),
+        (
+            "any finite trial is accepted",
+            "decrease >= 1e-3 * predicted, fell",
+            "decrease >= -jnp.inf * predicted, fell",
+            "solvers::newton_does_not_diverge_from_far_starts",
+        ),
+        (
+            "no step is the last",
+            "finite & ~telling & ~fell)",
+            "finite & telling & ~telling)",
+            "logistic::every_status_eager_jitted_and_as_a_lane[STALLED]",
+        ),
+        (
+            "schedules count from 0",
+            "k = state.memory + 1",
+            "k = state.memory",
+            "solvers::gradient_descent_is_the_textbook_loop",
+        ),
+        (
+            "the textbook's threshold without its step size",
+            "jnp.linalg.norm(update) <",
+            "jnp.linalg.norm(state.grad) <",
+            "solvers::gradient_descent_is_the_textbook_loop",
+        ),
+        (
+            "a point that is not finite is taken",
+            "point=jnp.where(finite, trial, state.point)",
+            "point=trial",
+            "solvers::a_step_too_large_ends_at_the_last_finite_point",
+        ),
+        (
+            "curvature need not be left",
+            "& (after >= CURVATURE_HELD * before)",
+            "& (after >= 0 * before)",
+            "solvers::no_minimum_is_never_converged",
+        ),
+        (
+            "newton stops without a proof",
+            "passed &= state.proved |",
+            "passed &= True |",
+            "solvers::a_start_at_the_minimum_is_proved",
+        ),
+        (
+            "the residual in other coordinates",
+            "_runs(grad, self.lower), self.lower.T",
+            "_runs(grad, self.lower), self.lower",
+            "solvers::the_residual_is_in_the_users_coordinates",
+        ),
+    ),
+    *of(
+        "_proof.py",
+        (
+            "the norm in the frame's units",
+            "factor = _frame.unscaled(problem)",
+            "factor = jnp.ones_like(_frame.unscaled(problem))",
+            "logistic::collinear_columns_give_the_minimum_norm_optimum",
+        ),
+        (
+            "leverage of rows without weight",
+            "square = jnp.max(jnp.sum(image**2, axis=2), axis=1)\n        return (), "
+            "jnp.max(jnp.where(block.weight > 0, square, 0))",
+            "square = jnp.max(jnp.sum(image**2, axis=2), axis=1)\n        return (), "
+            "jnp.max(square)",
+            "transforms::a_row_of_weight_zero_is_absent_whatever_it_holds[logistic.fit-1e+30]",
+        ),
+        (
+            "the null space moves the bias the other way",
+            "last = -dot(shift, null)",
+            "last = dot(shift, null)",
+            "logistic::collinear_columns_in_lanes_that_share_them",
+        ),
+    ),
+    *of(
+        "_passes.py",
+        (
+            "the whole square of the weights",
+            "penalty * size**2 / 2",
+            "penalty * size**2",
+            "logistic::penalty_weights_and_units_against_the_oracle",
+        ),
+        (
+            "no offset",
+            "    if block.offset is not None:\n        scores = scores + block.offset.reshape"
+            "(u.shape[0], -1)\n    # They",
+            "    # They",
+            "logistic::an_offset_that_is_a_multiple_of_a_column_shifts_its_weight",
+        ),
+        (
+            "slopes without weight",
+            "pull = block.weight[:, None] * slope\n    tilt",
+            "pull = slope\n    tilt",
+            "logistic::penalty_weights_and_units_against_the_oracle",
+        ),
+        (
+            "a penalty without curvature",
+            "jnp.where(_frame.inert(problem), 1, problem.penalty[None, :])",
+            "jnp.where(_frame.inert(problem), 1, 0 * problem.penalty[None, :])",
+            "derivatives::derivatives_are_differences[logistic]",
+        ),
+        (
+            "squares for products in lanes that share x",
+            "z[:, first] * z[:, second]",
+            "z[:, first] * z[:, first]",
+            "transforms::lanes_that_share_x_are_the_loop[logistic.fit]",
+        ),
+        (
+            "a soft label may be on either side",
+            "jnp.where(tight, -jnp.abs(value), value)",
+            "value",
+            "logistic::soft_labels_are_pairs_of_weighted_rows",
+            "softmax::soft_labels",
+        ),
+        (
+            "no rounding bound",
+            "noise=NOISE_ULPS * eps * (jnp.sqrt(square)",
+            "noise=0 * eps * (jnp.sqrt(square)",
+            "logistic::the_residual_is_no_less_than_its_rounding",
+        ),
+    ),
+    *of(
+        "_frame.py",
+        (
+            "the bias moves the other way",
+            "theta[:, d] - dot(weights, problem.centre)",
+            "theta[:, d] + dot(weights, problem.centre)",
+            "logistic::nine_digits_in_float64",
+        ),
+        (
+            "a start without its centre",
+            "moved = init.bias + dot(init.weights, problem.centre)",
+            "moved = init.bias",
+            "softmax::a_warm_start_is_at_the_optimum_at_once",
+            "logistic::a_start_does_not_change_the_answer",
+        ),
+        (
+            "a penalty in half of the units",
+            "l2 * factor * factor",
+            "l2 * factor",
+            "logistic::penalty_weights_and_units_against_the_oracle",
+        ),
+        (
+            "a basis that does not sum to 0",
+            "rank == column, -column * size, 0",
+            "rank == column, column * size, 0",
+            "softmax::converged_is_the_optimum",
+        ),
+        (
+            "an absent class has a probability",
+            "jnp.where(absent, NEVER, 0)",
+            "jnp.where(absent, 0.0, 0)",
+            "softmax::absent_classes",
+        ),
+        (
+            "a column of one value is no deficiency",
+            "idle = ~in_play & (l2 == 0)",
+            "idle = ~in_play & (l2 < 0)",
+            "logistic::a_constant_column_is_a_deficiency_of_its_own",
+        ),
+        (
+            "a masked column is a deficiency",
+            "        idle &= rows.feature_mask\n",
+            "",
+            "logistic::nine_digits_in_float64",
+        ),
+        (
+            "one penalty for all features of a wide x",
+            "root = jnp.where(held, jax.lax.rsqrt(jnp.where(held, problem.penalty[:d], 1)), 0)",
+            "root = jnp.where(held, 1.0, 0)",
+            "svm::no_classifier_is_better_than_the_gap_says",
+            "svm::the_gap_holds_in_double_precision",
+        ),
+        (
+            "a mean for a median",
+            "middle = jnp.nanmedian(",
+            "middle = jnp.nanmean(",
+            "transforms::a_row_of_weight_zero_among_lanes_is_absent[logistic.fit]",
+        ),
+    ),
+    *of(
+        "_risk.py",
+        (
+            "penalised weights beside an infinite plane",
+            "found = jnp.where(outcome.separated & ~problem.free[None, :], 0, found)",
+            "pass",
+            "logistic::what_separates_without_a_penalty_needs_no_other_weights",
+        ),
+        (
+            "STALLED for MAX_STEPS",
+            "jnp.where(outcome.trials < cap, Status.STALLED, Status.MAX_STEPS)",
+            "jnp.where(outcome.trials < cap, Status.MAX_STEPS, Status.STALLED)",
+            "logistic::every_status_eager_jitted_and_as_a_lane[STALLED]",
+        ),
+        (
+            "a separated fit has an objective",
+            "objective = jnp.where(outcome.separated, 0, point.value)",
+            "objective = point.value",
+            "logistic::separable_data_are_separated",
+        ),
+        (
+            "NaN in a start",
+            "valid &= jnp.all(jnp.isfinite(init.weights))",
+            "valid &= True",
+            "logistic::bad_values_under_jit_are_a_status",
+            "logistic::bad_input_names_argument_expected_and_got",
+        ),
+        (
+            "the limit of the other class",
+            "jnp.where(one, jnp.inf, -jnp.inf)",
+            "jnp.where(one, -jnp.inf, jnp.inf)",
+            "logistic::the_limit_of_one_class_and_the_params_of_bad_data",
+        ),
+        (
+            "numbers for data that are not valid",
+            "jnp.where(valid, jnp.where(alone, limit, value), jnp.nan)",
+            "jnp.where(alone, limit, value)",
+            "logistic::the_limit_of_one_class_and_the_params_of_bad_data",
+        ),
+        (
+            "a negative penalty is valid",
+            "valid &= jnp.all((l2 >= 0) & jnp.isfinite(l2)) & (tol >= 0)",
+            "valid &= jnp.all(jnp.isfinite(l2)) & (tol >= 0)",
+            "logistic::bad_values_under_jit_are_a_status",
+        ),
+    ),
+    *of(
+        "_interior.py",
+        (
+            "the penalty pulls the other way",
+            "ground = -(task.penalty * theta - ",
+            "ground = (task.penalty * theta - ",
+            "svm::no_classifier_is_better_than_the_gap_says",
+            "svm::the_gap_holds_in_double_precision",
+        ),
+        (
+            "the worse of two pairs",
+            "better = new.gap < best.gap",
+            "better = new.gap > best.gap",
+            "svm::the_gap_holds_in_double_precision",
+        ),
+        (
+            "hulls that do not meet touch",
+            "touching = (best.low <= 0) & (high <= task.touch)",
+            "touching = best.low <= 0",
+            "svm::an_early_end_proves_nothing",
+        ),
+        (
+            "a step over the boundary",
+            "reach = jnp.minimum(1, REACH * reach)\n    step = tuple",
+            "reach = jnp.minimum(1, 2 * REACH * reach)\n    step = tuple",
+            "svm::the_gap_holds_in_double_precision",
+        ),
+        (
+            "steps by rows without weight",
+            "jnp.where(live & (d < 0), -v",
+            "jnp.where((d < 0), -v",
+            "svm::the_gap_holds_in_double_precision",
+            "transforms::a_row_of_weight_zero_is_absent_whatever_it_holds[svm.fit-1e+30]",
+        ),
+    ),
+    *of(
+        "_gap.py",
+        (
+            "the whole square of the weights",
+            "primal = primal + size / 2",
+            "primal = primal + size",
+            "svm::the_gap_holds_in_double_precision",
+        ),
+        (
+            "duals that do not balance",
+            "lesser / jnp.where(a > 0, a, 1) for a",
+            "jnp.ones_like(a) for a",
+            "svm::the_gap_holds_from_the_first_step",
+        ),
+        (
+            "the plane moves to the wrong side",
+            "(second - first) / 2",
+            "(first - second) / 2",
+            "svm::an_early_end_proves_nothing",
+        ),
+        (
+            "a gap of rows that are short alone",
+            "(1 - dual) * over + dual * under, over",
+            "(1 - dual) * over, over",
+            "svm::the_gap_holds_in_double_precision",
+        ),
+        (
+            "nothing is left between the plane and the duals",
+            "found = (missing + tail) /",
+            "found = missing /",
+            "svm::the_gap_holds_in_double_precision",
+        ),
+    ),
+    *of(
+        "_margin.py",
+        (
+            "no derivative",
+            "a + (b - jax.lax.stop_gradient(b))",
+            "a",
+            "derivatives::derivatives_are_differences[squared hinge]",
+        ),
+    ),
+    *of(
+        "_crammer_singer.py",
+        (
+            "a margin over oneself",
+            "asked = jnp.where(live, 1 - task.truth + scores, -jnp.inf)",
+            "asked = jnp.where(live, 1 + task.truth + scores, -jnp.inf)",
+            "svm::no_classifier_is_better_than_the_gap_says",
+        ),
+        (
+            "the whole square of the weights",
+            "primal = jnp.sum(c * cost) + jnp.sum(penalty * weights**2) / 2",
+            "primal = jnp.sum(c * cost) + jnp.sum(penalty * weights**2)",
+            "svm::no_classifier_is_better_than_the_gap_says",
+        ),
+        (
+            "classes do not share a sum",
+            "matrix = ratio[:, :, None] * (eye[None] - part[:, None, :])",
+            "matrix = ratio[:, :, None] * (eye[None] + 0 * part[:, None, :])",
+            "svm::no_classifier_is_better_than_the_gap_says",
+        ),
+        (
+            "duals of absent classes",
+            "live = (rows.weight > 0)[:, None] & present[None, :]",
+            "live = (rows.weight > 0)[:, None] & (present | True)[None, :]",
+            "svm::an_absent_class_of_many_is_not_felt",
+        ),
+    ),
+    *of(
+        "_wide.py",
+        (
+            "every penalty is 1",
+            "dot(back.T, half) * root[None, :]",
+            "dot(back.T, half)",
+            "wide::converged_is_the_optimum",
+        ),
+        (
+            "weights have the opposite derivative",
+            "weights = -inverse[None, :] * dot(",
+            "weights = inverse[None, :] * dot(",
+            "--thorough",
+            "wide::derivatives[False]",
+        ),
+        (
+            "a start in other units",
+            "start[:, :d] / jnp.where(root > 0, root, 1)",
+            "start[:, :d] * jnp.where(root > 0, root, 1)",
+            "wide::a_start_at_the_optimum_is_the_end",
+        ),
+        (
+            "next to no penalty is proved",
+            "certified=_newton.is_certified(spec, reduced, whole, _newton.decrement_of(run))",
+            "certified=jnp.bool_(True)",
+            "wide::next_to_no_penalty_is_never_converged",
+        ),
+    ),
+    *of(
+        "_rows.py",
+        (
+            "a row between two blocks is lost",
+            "unseen = start + jnp.arange(size) >= i * size",
+            "unseen = start + jnp.arange(size) > i * size",
+            "rows::every_row_is_seen_once",
+        ),
+        (
+            "a class too many",
+            "return (y >= 0) & (y < num_classes)",
+            "return (y >= 0) & (y <= num_classes)",
+            "rows::invalid_data_lose_all_weight",
+        ),
+        (
+            "a masked column is seen",
+            "keep = keep & block.feature_mask[None, :]",
+            "pass",
+            "rows::masked_columns_are_zeros",
+        ),
+        (
+            "the sum of the weights, shrunk",
+            "return rows, total * largest / SHRINK, valid",
+            "return rows, total * largest, valid",
+            "rows::weights_are_normalised_without_overflow",
+        ),
+        (
+            "NaN is usable",
+            "fine = jnp.abs(block.astype(dtype)) <= safe_range(dtype)",
+            "fine = ~(jnp.abs(block.astype(dtype)) > safe_range(dtype))",
+            "rows::invalid_data_lose_all_weight",
+        ),
+        (
+            "a row of the next class",
+            "inside = at < ends[c]",
+            "inside = at <= ends[c]",
+            "closed_forms::many_row_blocks_are_one",
+        ),
+        (
+            "a negative weight is a weight",
+            "fine &= jnp.isfinite(given) & (given >= 0)",
+            "fine &= jnp.isfinite(given)",
+            "rows::invalid_data_lose_all_weight",
+        ),
+        (
+            "maxima are not below 0",
+            "_loops.filled(maxima, -jnp.inf)\n\n    def step(carry, i):\n        # The",
+            "_loops.filled(maxima, 0)\n\n    def step(carry, i):\n        # The",
+            "rows::every_row_is_seen_once",
+        ),
+    ),
+    *of(
+        "_linalg.py",
+        (
+            "a transpose is forgotten",
+            "jax.scipy.linalg.solve_triangular(f.lower, half, lower=True, trans=1)",
+            "jax.scipy.linalg.solve_triangular(f.lower, half, lower=True)",
+            "logistic::nine_digits_in_float64",
+        ),
+        (
+            "the largest pivot",
+            "jnp.min(jnp.where(eye, lower, jnp.inf), initial=jnp.inf) ** 2",
+            "jnp.max(jnp.where(eye, lower, -jnp.inf), initial=-jnp.inf) ** 2",
+            "closed_forms::a_duplicated_column_changes_nothing_but_the_status",
+        ),
+        (
+            "no eigenvalue is small",
+            "return 1 / jnp.sum(half**2)",
+            "return jnp.sum(half**2)",
+            "logistic::collinear_columns_give_the_minimum_norm_optimum",
+        ),
+        (
+            "the determinant in other units",
+            "log_determinant=log_determinant - 2 * jnp.sum(jnp.log(first.scale)) + found.level",
+            "log_determinant=log_determinant + 2 * jnp.sum(jnp.log(first.scale)) + found.level",
+            "closed_forms::qda_is_scikit_learns",
+        ),
+        (
+            "no rank is deficient",
+            "deficient=jnp.any(found.null != 0)",
+            "deficient=jnp.any(found.null != found.null)",
+            "closed_forms::a_duplicated_column_changes_nothing_but_the_status",
+        ),
+        (
+            "the least norm of scaled columns",
+            "onto = jnp.diag(scale) - jnp.where(clear, moved, 0)",
+            "onto = jnp.diag(scale)",
+            "closed_forms::the_least_norm_of_least_squares",
+        ),
+        (
+            "an inverse grows with its matrix",
+            "return (found, log_determinant), (-dot(moved, found), jnp.trace(moved))",
+            "return (found, log_determinant), (dot(moved, found), jnp.trace(moved))",
+            "derivatives::derivatives_are_differences[lda]",
+        ),
+    ),
+    *of(
+        "_bayes.py",
+        (
+            "a covariance of n, not n - 1",
+            'degrees = s.weight - (1 if divisor == "n_k-1" else 0)',
+            "degrees = s.weight",
+            "closed_forms::iris_against_r",
+        ),
+        (
+            "priors of absent classes",
+            "jnp.where(s.rows > 0, given.priors, 0)",
+            "given.priors",
+            "closed_forms::an_absent_class_has_no_prior",
+        ),
+        (
+            "masked columns shrink the others",
+            "size = jnp.trace(covariance) / jnp.maximum(jnp.sum(there), 1)",
+            "size = jnp.trace(covariance) / d",
+            "closed_forms::a_masked_column_does_not_shrink_the_others",
+        ),
+        (
+            "one class is enough",
+            "alone = jnp.sum(s.rows > 0) < 2",
+            "alone = jnp.sum(s.rows > 0) < 1",
+            "closed_forms::troubles_have_their_status_alone_and_as_a_lane[lda]",
+            "closed_forms::troubles_have_their_status_alone_and_as_a_lane",
+        ),
+        (
+            "as many rows as features are enough",
+            "(s.rows.astype(s.weight.dtype) <= number_of_features(s, mask))",
+            "(s.rows.astype(s.weight.dtype) < number_of_features(s, mask))",
+            "closed_forms::as_many_rows_as_features_are_too_few",
+        ),
+        (
+            "pooling away from the common covariance",
+            "own + given.pooling * (common[None] - own)",
+            "own + given.pooling * (own - common[None])",
+            "closed_forms::a_small_class_is_mended_by_pooling_or_shrinkage",
+        ),
+        (
+            "a fraction above 1",
+            "valid &= (fraction >= 0) & (fraction <= 1)",
+            "valid &= (fraction >= 0)",
+            "closed_forms::numbers_outside_their_range_name_the_argument",
+        ),
+        (
+            "no half of the form",
+            "return entropy + (rank * math.log(2 * math.pi) + inverse.log_determinant + form) / 2",
+            "return entropy + (rank * math.log(2 * math.pi) + inverse.log_determinant) / 2 + form",
+            "closed_forms::the_generative_model_is_the_classifiers",
+        ),
+    ),
+    *of(
+        "_scatter.py",
+        (
+            "the other part's share of a mean",
+            "share = b.weight / jnp.where(weight > 0, weight, 1)",
+            "share = a.weight / jnp.where(weight > 0, weight, 1)",
+            "closed_forms::any_split_in_any_order_is_the_whole",
+        ),
+        (
+            "a part is removed as if it were added",
+            "part.weight * (1 + share), apart",
+            "part.weight * (1 - share), apart",
+            "closed_forms::a_fold_is_left_out_by_subtraction",
+        ),
+        (
+            "scatter about a point that is not the mean",
+            "scatter=scatter - _spread(weight, moved, scatter.ndim == 3)",
+            "scatter=scatter",
+            "closed_forms::many_row_blocks_are_one",
+        ),
+        (
+            "rows without weight are counted",
+            "return jnp.sum(weight > 0, axis=0, dtype=jnp.int32)",
+            "return jnp.sum(weight >= 0, axis=0, dtype=jnp.int32)",
+            "closed_forms::troubles_have_their_status_alone_and_as_a_lane",
+        ),
+        (
+            "a small class that the sample misses is at 0",
+            "jnp.where((size > 0)[:, None], own, one)",
+            "jnp.where((size > 0)[:, None], own, 0 * one)",
+            "closed_forms::a_rare_class_far_from_zero_keeps_its_digits",
+        ),
+        (
+            "unweighted scatter",
+            "scatter = dot((z * rows.weight[:, None]).T, z)\n    return",
+            "scatter = dot(z.T, z)\n    return",
+            "closed_forms::lda_is_scikit_learns",
+        ),
+    ),
+    *of(
+        "_closed_form.py",
+        (
+            "labels about another mean",
+            "dot(member[:-1], held) - share[:-1, None] * at.mean[None, :]",
+            "dot(member[:-1], held) + share[:-1, None] * at.mean[None, :]",
+            "resample::many_labellings_at_once_are_single_fits",
+        ),
+        (
+            "the square of the mean is added",
+            "scatter = square - mean[:, None] * mean[None, :]",
+            "scatter = square + mean[:, None] * mean[None, :]",
+            "resample::many_labellings_at_once_are_single_fits",
+        ),
+        (
+            "lost digits are sound",
+            "return Still(rows.weight, total, mean, origin, scatter, valid & jnp.all(apart))",
+            "return Still(rows.weight, total, mean, origin, scatter, valid)",
+            "resample::weights_on_one_row_leave_no_digits",
+        ),
+        (
+            "rows of every class in one",
+            "count = jnp.sum(member > 0, axis=0, dtype=jnp.int32)",
+            "count = jnp.sum(member >= 0, axis=0, dtype=jnp.int32)",
+            "resample::many_refits_at_once_are_single_fits",
+        ),
+        (
+            "functions are left to a closed form",
+            "return None if any(callable(value) for value in options.values()) else offer",
+            "return offer",
+            "resample::only_what_a_closed_form_understands_is_left_to_it",
+        ),
+    ),
+    *of(
+        "_implicit.py",
+        (
+            "the opposite derivative",
+            "return found, -jax.lax.custom_linear_solve(product, moved, solve, symmetric=True)",
+            "return found, jax.lax.custom_linear_solve(product, moved, solve, symmetric=True)",
+            "derivatives::derivatives_are_differences[logistic]",
+        ),
+        (
+            "numbers for the derivative of what failed",
+            "felt = probe(given, proper, jax.tree.leaves(params)[0].dtype)",
+            "felt = jnp.zeros((), jax.tree.leaves(params)[0].dtype)",
+            "derivatives::a_failed_lane_says_so_and_harms_no_other[logistic]",
+            "derivatives::a_failed_lane_says_so_and_harms_no_other[lda]",
+        ),
+        (
+            "NaN for what was masked",
+            "return jnp.where(proper | (b == 0), b, jnp.nan)",
+            "return jnp.where(proper, b, jnp.nan)",
+            "derivatives::a_failed_lane_says_so_and_harms_no_other[logistic]",
+            "closed_forms::derivatives_of_what_failed",
+        ),
+        (
+            "other values for failed params",
+            "jax.lax.stop_gradient(jnp.where(proper, 0, other))",
+            "jax.lax.stop_gradient(jnp.where(proper, 0, 0 * other))",
+            "logistic::the_limit_of_one_class_and_the_params_of_bad_data",
+        ),
+        (
+            "products without the tolerance of a root",
+            "-_solved_by_products(product, moved, proper)",
+            "_solved_by_products(product, moved, proper)",
+            "derivatives::derivatives_without_a_jacobian",
+        ),
+    ),
+    *of(
+        "_separation.py",
+        (
+            "what is held is not",
+            "held = demands.live & ~faces.live",
+            "held = demands.live & faces.live",
+            "inference::known_sets",
+        ),
+        (
+            "multipliers of demands of unit length",
+            "return Verdict(faces.direction, held, multipliers / norm,",
+            "return Verdict(faces.direction, held, multipliers,",
+            "inference::verdicts_hold_in_rational_arithmetic",
+        ),
+        (
+            "a span of one dimension less",
+            "kept = jnp.arange(size) >= size - rank",
+            "kept = jnp.arange(size) > size - rank",
+            "inference::known_sets",
+            "inference::verdicts_hold_in_rational_arithmetic",
+        ),
+        (
+            "half a start does",
+            "done = (jnp.min(met(start, live)) > least)",
+            "done = (jnp.max(met(start, live)) > least)",
+            "inference::known_sets",
+            "inference::verdicts_hold_in_rational_arithmetic",
+        ),
+        (
+            "any combination is 0",
+            "zero = inside & (square <= rounding**2)",
+            "zero = inside & (square <= 0.1)",
+            "inference::known_sets",
+            "inference::verdicts_hold_in_rational_arithmetic",
+        ),
+    ),
+    *of(
+        "_estimate.py",
+        (
+            "a constant column is estimated",
+            "regular = valid & ~jnp.any(problem.idle)",
+            "regular = valid",
+            "inference::a_constant_column_is_not_estimated",
+        ),
+        (
+            "any params will do",
+            "close = decrement <= jnp.minimum(near, eps ** (1 / 3))",
+            "close = decrement >= 0",
+            "inference::params_near_the_optimum_are_not_the_optimum",
+        ),
+        (
+            "a tail is an optimum",
+            "return after + penalty >= _iterate.CURVATURE_HELD * (before + penalty)",
+            "return after + penalty >= 0 * (before + penalty)",
+            "inference::no_numbers_where_there_is_no_unique_finite_optimum",
+            "inference::tails_of_another_loss_are_seen_too",
+        ),
+        (
+            "gradients of scaled columns",
+            "    z = z * e.problem.spread[None, :]\n    return (slope",
+            "    return (slope",
+            "inference::sandwiches_are_the_formula",
+            "inference::influence_is_the_derivative_of_the_fit",
+        ),
+        (
+            "no penalty pulls",
+            "return (e.problem.penalty[None, :] * e.theta).reshape(-1)",
+            "return 0 * (e.problem.penalty[None, :] * e.theta).reshape(-1)",
+            "inference::influence_is_the_derivative_of_the_fit",
+            "inference::leaving_out_is_near_exact_refits",
+        ),
+        (
+            "an absent class has an infinite bias",
+            "bias = jnp.where(here, bias, 0)",
+            "pass",
+            "inference::an_absent_class_has_no_variance",
+        ),
+    ),
+    *of(
+        "solvers.py",
+        (
+            "converged without a proof",
+            "        (residual <= tol) & proved,\n        Status.CONVERGED,",
+            "        residual <= tol,\n        Status.CONVERGED,",
+            "solvers::no_minimum_is_never_converged",
+        ),
+        (
+            "MAX_STEPS for STALLED",
+            "jnp.where(steps < max_steps, Status.STALLED, Status.MAX_STEPS)",
+            "jnp.where(steps <= max_steps, Status.STALLED, Status.MAX_STEPS)",
+            "solvers::no_steps_and_bad_starts",
+            "solvers::gradient_descent_is_the_textbook_loop",
+        ),
+        (
+            "a trace goes on after the end",
+            "jnp.where(state.stalled, old, new)",
+            "jnp.where(state.stalled, new, new)",
+            "solvers::a_trace_stays_where_its_run_ends",
+        ),
+        (
+            "args are not differentiated",
+            "return ravel_pytree(jax.grad(objective)(frame.unravel(at), *args))[0]",
+            "return ravel_pytree(jax.grad(objective)(frame.unravel(at), *stopped))[0]",
+            "solvers::the_derivative_is_with_respect_to_args",
+        ),
+        (
+            "the last row is never picked",
+            "jax.random.randint(key, (batch_size,), 0, n)",
+            "jax.random.randint(key, (batch_size,), 0, n - 1)",
+            "solvers::stochastic_descent_picks_every_row",
+        ),
+    ),
+    *of(
+        "logistic.py",
+        (
+            "the other class",
+            "sign = jnp.where(y > 0, 1, -1).astype(scores.dtype)[None]\n    tight",
+            "sign = jnp.where(y > 0, -1, 1).astype(scores.dtype)[None]\n    tight",
+            "logistic::every_status_eager_jitted_and_as_a_lane[SEPARABLE]",
+        ),
+        (
+            "a soft label is hard",
+            "tight = ((y > 0) & (y < 1))[None]",
+            "tight = ((y > 0) & (y < 0))[None]",
+            "logistic::soft_labels_are_never_separated",
+        ),
+        (
+            "the whole of Jeffreys' prior",
+            "return value - log_determinant / (2 * total)",
+            "return value - log_determinant / total",
+            "logistic::firth_adds_half_a_row_to_every_cell_of_a_table",
+        ),
+        (
+            "a determinant of means",
+            "number * jnp.log(total) / 2\n",
+            "0 * jnp.log(total) / 2\n",
+            "logistic::firth_solves_the_modified_score_equations",
+        ),
+        (
+            "one class will do",
+            "limit, valid, zero & one, (data",
+            "limit, valid, zero | one, (data",
+            "logistic::the_limit_of_one_class_and_the_params_of_bad_data",
+        ),
+    ),
+    *of(
+        "softmax.py",
+        (
+            "an absent class is a rival",
+            "inert=(classes == label) | (scores <= _frame.NEVER / 2)",
+            "inert=classes == label",
+            "softmax::absent_classes",
+        ),
+        (
+            "other classes of a soft label are rivals",
+            "jnp.zeros(classes.shape, bool) if hard else (y > 0) & (classes != label)",
+            "jnp.zeros(classes.shape, bool)",
+            "softmax::soft_labels",
+        ),
+        (
+            "a bias of its own",
+            "bias=bias - bias[reference] + lost",
+            "bias=bias + lost",
+            "softmax::the_reference_form_is_the_same_model",
+        ),
+        (
+            "an absent class moves the middle",
+            "share = present.astype(bias.dtype) / jnp",
+            "share = jnp.ones_like(bias) / jnp",
+            "softmax::the_reference_form_is_the_same_model",
+        ),
+        (
+            "an absent class has a finite bias",
+            "bias = jnp.where(present, 0, -jnp.inf).astype(l2.dtype) + params.bias",
+            "bias = jnp.where(present, 0, 0).astype(l2.dtype) + params.bias",
+            "softmax::absent_classes",
+        ),
+    ),
+    *of(
+        "svm.py",
+        (
+            "converged whatever the gap",
+            "jnp.where(found.bound.gap <= tol, Status.CONVERGED, stalled)",
+            "jnp.where(found.bound.gap <= 1, Status.CONVERGED, stalled)",
+            "svm::every_status_alone_and_as_a_lane",
+        ),
+        (
+            "duals without weight",
+            "alphas = rows.weight * dual / jnp.max(l2)",
+            "alphas = dual / jnp.max(l2)",
+            "svm::duals_make_the_plane",
+        ),
+        (
+            "the side of the class that is absent",
+            "alone = jnp.where(one, 1, -1)",
+            "alone = jnp.where(one, -1, 1)",
+            "svm::every_status_alone_and_as_a_lane",
+        ),
+        (
+            "a proof of no plane for any data",
+            "jnp.where(found.touching & usable, weight / jnp.sum(weight), jnp.nan)",
+            "jnp.where(usable, weight / jnp.sum(weight), jnp.nan)",
+            "svm::a_margin_below_rounding_is_no_plane_and_none_above",
+        ),
+        (
+            "vectors on the margin are no support",
+            "return agreed <= 1 + jnp.sqrt(",
+            "return agreed <= 1 - jnp.sqrt(",
+            "svm::only_support_vectors_count",
+        ),
+    ),
+    *of(
+        "perceptron.py",
+        (
+            "a row on the plane is right",
+            "wrong = (task.sign[i] * score <= 0)",
+            "wrong = (task.sign[i] * score < 0)",
+            "perceptron::boolean_functions_are_the_textbook_loop",
+        ),
+        (
+            "weights are ignored",
+            "rate=step_size * given * sign",
+            "rate=step_size * sign",
+            "perceptron::a_row_of_weight_zero_is_absent",
+            "perceptron::integer_data_are_the_textbook_loop",
+            "perceptron::pocket_is_gallant_with_ratchet",
+        ),
+        (
+            "a mean over rows without weight",
+            "b + s / visits, start, drift",
+            "b + s / len(task.sign), start, drift",
+            "perceptron::a_row_of_weight_zero_is_absent",
+            "perceptron::averaged_is_the_mean_over_visits",
+        ),
+        (
+            "the pocket takes what is as good",
+            "longer = run > best",
+            "longer = run >= best",
+            "perceptron::pocket_is_gallant_with_ratchet",
+        ),
+        (
+            "a run goes on after a mistake",
+            "run = jnp.where(wrong, 0, run + weight)",
+            "run = run + weight",
+            "perceptron::pocket_is_gallant_with_ratchet",
+        ),
+        (
+            "rounding converges",
+            "~(agreement > slack), dtype",
+            "~(agreement > 0 * slack), dtype",
+            "perceptron::converged_is_exact_separation",
+        ),
+        (
+            "infinite params are kept",
+            "sound = _finite(new.params) & _finite(new.answer)",
+            "sound = jnp.bool_(True)",
+            "perceptron::every_status_alone_and_among_neighbours",
+        ),
+        (
+            "a bound of half the separator's length",
+            "bound = size * length / short**2",
+            "bound = size * length / jnp.abs(short)",
+            "perceptron::mistake_bound_of_no_separator_is_infinite",
+        ),
+    ),
+    *of(
+        "updates.py",
+        (
+            "a row on the plane is no mistake",
+            "return (2 * y.astype(s.dtype) - 1) * s <= 0",
+            "return (2 * y.astype(s.dtype) - 1) * s < 0",
+            "updates::run_counts_mistakes_before_each_update",
+        ),
+        (
+            "a bias that passive-aggressive steps forget",
+            "length = dot(x, x) + (1 if bias else 0)",
+            "length = dot(x, x)",
+            "updates::passive_aggressive_just_reaches_the_margin",
+        ),
+        (
+            "a rival of equal score is none",
+            "jnp.max(others) >= s[true]",
+            "jnp.max(others) > s[true]",
+            "updates::ties_are_mistakes",
+        ),
+        (
+            "hinge without shrinking",
+            "shrink = 1 - step * _checks",
+            "shrink = 1 - 0 * step * _checks",
+            "updates::hinge_shrinks_all_but_the_bias",
+        ),
+        (
+            "rows of weight 0 are felt",
+            "return jnp.where(weight == 0, old, jnp.where(exact",
+            "return jnp.where(weight < 0, old, jnp.where(exact",
+            "updates::run_skips_rows_of_weight_zero",
+        ),
+        (
+            "bad rows that nobody visits",
+            "bad = jnp.any(bad[order] |",
+            "bad = jnp.any((0 * bad[order] > 0) |",
+            "updates::run_says_nan_for_bad_data",
+        ),
+    ),
+    *of(
+        "losses.py",
+        (
+            "a slope on the margin",
+            "return jnp.where(short > 0, short, 0)",
+            "return jnp.where(short >= 0, short, 0)",
+            "losses::subgradients_at_ties",
+        ),
+        (
+            "softplus overflows",
+            "jnp.log1p(jnp.exp(-jnp.abs(u)))",
+            "jnp.log1p(jnp.exp(jnp.abs(u)))",
+            "losses::logistic_has_full_relative_accuracy",
+        ),
+        (
+            "a curvature that cancels",
+            "_sigmoid(u) * _sigmoid(-u) * tangents[0]",
+            "_sigmoid(u) * (1 - _sigmoid(u)) * tangents[0]",
+            "losses::logistic_has_full_relative_accuracy",
+        ),
+        (
+            "ties are class 1",
+            "predicted = scores > 0 if binary",
+            "predicted = scores >= 0 if binary",
+            "losses::ties_of_zero_one_go_to_the_lower_class",
+        ),
+        (
+            "the whole square of the weights",
+            "columns * weights**2)) / 2",
+            "columns * weights**2))",
+            "losses::objective_is_its_formula",
+        ),
+        (
+            "NaN in a row without weight",
+            "absent = (block.weight == 0) & ~(",
+            "absent = (block.weight < 0) & ~(",
+            "losses::a_row_without_weight_may_be_of_an_absent_class",
+        ),
+        (
+            "softmax of the peak twice",
+            "jnp.where(is_top, jnp.expm1(below), jnp.exp(below))",
+            "jnp.where(is_top, jnp.exp(below), jnp.exp(below))",
+            "losses::softmax_of_two_scores_and_one_far_below_is_logistic",
+        ),
+    ),
+    *of(
+        "least_squares.py",
+        (
+            "halves are rounded up",
+            "jnp.ceil(linear.scores(params, x) - 0.5)",
+            "jnp.floor(linear.scores(params, x) + 0.5)",
+            "closed_forms::numbers_are_rounded_to_classes",
+        ),
+        (
+            "refined without the penalty",
+            "dot(pull[:, :-1] - still.weights * l2[None, :], inverse)",
+            "dot(pull[:, :-1], inverse)",
+            "closed_forms::ridge_of_targets_that_a_line_explains",
+        ),
+        (
+            "a bias away from the centre",
+            "intercept = level - dot(weights, centre) if bias else jnp.zeros_like(level)\n    "
+            "intercept = jnp.where(present",
+            "intercept = level + dot(weights, centre) if bias else jnp.zeros_like(level)\n    "
+            "intercept = jnp.where(present",
+            "closed_forms::ridge_is_scikit_learns",
+        ),
+        (
+            "an absent class has a finite bias",
+            "intercept = jnp.where(present, intercept, -jnp.inf)",
+            "intercept = jnp.where(present, intercept, 0)",
+            "closed_forms::an_absent_class_is_never_predicted",
+        ),
+    ),
+    *of(
+        "fisher.py",
+        (
+            "the likelier class has less room",
+            "/ 2 - variance * jnp.log(size[1] / size[0]) / apart",
+            "/ 2 + variance * jnp.log(size[1] / size[0]) / apart",
+            "closed_forms::two_classes_have_one_direction",
+        ),
+        (
+            "the last of equal cuts",
+            "best = jnp.argmin(error)",
+            "best = len(error) - 1 - jnp.argmin(error[::-1])",
+            "closed_forms::no_cut_has_less_error",
+        ),
+        (
+            "a cut at the lower row",
+            "return low[best] + (high[best] - low[best]) / 2",
+            "return low[best]",
+            "closed_forms::no_cut_has_less_error",
+        ),
+        (
+            "axes of the least spread",
+            "values, vectors = values[::-1][:r], vectors[:, ::-1][:, :r]",
+            "values, vectors = values[:r], vectors[:, :r]",
+            "closed_forms::directions_whiten_the_classes",
+        ),
+        (
+            "the largest entry is negative",
+            "axes = jnp.where(top < 0, -axes, axes)",
+            "axes = jnp.where(top < 0, axes, -axes)",
+            "closed_forms::directions_whiten_the_classes",
+        ),
+        (
+            "a quotient of n",
+            "(jnp.sum(s.weight) - number) / (number - 1)",
+            "jnp.sum(s.weight) / (number - 1)",
+            "closed_forms::iris_against_r",
+        ),
+    ),
+    *of(
+        "lda.py",
+        (
+            "the whole form in a bias",
+            "jnp.sum(weights * means, axis=1) / 2\n    bias = jnp.where(present & (priors > 0)",
+            "jnp.sum(weights * means, axis=1)\n    bias = jnp.where(present & (priors > 0)",
+            "closed_forms::lda_is_scikit_learns",
+        ),
+        (
+            "noise of n rows is not of one",
+            "noise = (fourth - jnp.sum(scatter**2)) / jnp.where(total > 0, total, 1)",
+            "noise = fourth - jnp.sum(scatter**2)",
+            "closed_forms::ledoit_wolf_is_scikit_learns",
+        ),
+        (
+            "n for n - k among many labellings",
+            "factor = 1 - lost / at.total",
+            "factor = 1 - 0 * lost / at.total",
+            "--thorough",
+            "resample::many_labellings_at_once_are_single_fits",
+        ),
+        (
+            "a singular matrix is regular",
+            "return params, at.sound & regular & valid & present",
+            "return params, at.sound & valid & present",
+            "resample::a_closed_form_says_where_it_would_lose_digits",
+        ),
+        (
+            "numbers beside a status",
+            "return _bayes.settled(params, info, valid & ~small, (source, given)), info",
+            "return _bayes.settled(params, info, small | ~small, (source, given)), info",
+            "closed_forms::params_of_data_that_are_not_valid_are_nan",
+        ),
+    ),
+    *of(
+        "qda.py",
+        (
+            "the volume of a class in its favour",
+            "(form + inverses.log_determinant) / 2",
+            "(form - inverses.log_determinant) / 2",
+            "closed_forms::qda_is_scikit_learns",
+        ),
+        (
+            "the other sign of the quadratic part",
+            "params = Quadratic(quadratic=-matrix / 2,",
+            "params = Quadratic(quadratic=matrix / 2,",
+            "closed_forms::qda_is_scikit_learns",
+        ),
+    ),
+    *of(
+        "gaussian.py",
+        (
+            "a density without its determinant",
+            "(jnp.sum(dot(z, inverse) * z, axis=1) + log_determinant) / 2",
+            "(jnp.sum(dot(z, inverse) * z, axis=1) + 0 * log_determinant) / 2",
+            "closed_forms::the_generative_model_is_the_classifiers",
+        ),
+        (
+            "the transpose of a root",
+            "jnp.sqrt(jnp.maximum(values, 0))[:, None] * vectors.T",
+            "jnp.sqrt(jnp.maximum(values, 0))[:, None] * vectors",
+            "closed_forms::samples_have_the_models_moments",
+        ),
+        (
+            "a plane without priors",
+            "bias = _log(priors) - jnp.sum(weights * means, axis=1) / 2",
+            "bias = -jnp.sum(weights * means, axis=1) / 2",
+            "closed_forms::the_generative_model_is_the_classifiers",
+        ),
+    ),
+    *of(
+        "linear.py",
+        (
+            "ties are class 1",
+            "jnp.argmax(s, -1) if _is_linear(params) else s > 0)",
+            "jnp.argmax(s, -1) if _is_linear(params) else s >= 0)",
+            "linear::ties_go_to_the_lower_class",
+        ),
+        (
+            "the largest margin",
+            "return jnp.min(agreement)",
+            "return jnp.max(agreement)",
+            "linear::margin",
+        ),
+        (
+            "rows without weight have a margin",
+            "jnp.where(data.sample_weight != 0, agreement, jnp.inf)",
+            "agreement",
+            "linear::margin",
+        ),
+        (
+            "between, the other way round",
+            "Hyperplane(weights=weights[j] - weights[i], bias=bias[j] - bias[i])",
+            "Hyperplane(weights=weights[j] - weights[i], bias=bias[i] - bias[j])",
+            "linear::between",
+        ),
+        (
+            "a probability that underflows",
+            "jnp.stack([jax.nn.log_sigmoid(-s), jax.nn.log_sigmoid(s)], axis=-1)",
+            "jnp.log(jnp.stack([jax.nn.sigmoid(-s), jax.nn.sigmoid(s)], axis=-1))",
+            "linear::probabilities_of_any_score",
+        ),
+    ),
+    *of(
+        "quadratic.py",
+        (
+            "a linear part twice",
+            "(dot(rows, matrix) + weights[None, :]) * rows",
+            "(dot(rows, matrix) + 2 * weights[None, :]) * rows",
+            "closed_forms::quadratic_with_equal_covariances_is_linear",
+        ),
+    ),
+    *of(
+        "pairwise.py",
+        (
+            "a tie is a vote for the second class",
+            "won = (_margins(params, x) > 0)",
+            "won = (_margins(params, x) >= 0)",
+            "multiclass::votes_and_ties",
+        ),
+        (
+            "margins count for the loser",
+            "total = second - first",
+            "total = first - second",
+            "multiclass::votes_and_ties",
+        ),
+    ),
+    *of(
+        "multiclass.py",
+        (
+            "an absent class is felt",
+            "jnp.where(present, values, jnp.asarray(floor, values.dtype))",
+            "values",
+            "multiclass::absent_class_is_never_predicted_and_not_felt",
+        ),
+        (
+            "a pair sees every row",
+            "own = jnp.where(inside, weight, 0)",
+            "own = weight",
+            "multiclass::is_one_binary_fit_per_pair",
+        ),
+        (
+            "one key for all classes",
+            "keys = None if key is None else jax.random.split(key, k)\n",
+            "keys = None if key is None else jnp.stack([key] * k)\n",
+            "multiclass::key_is_split_per_class",
+        ),
+        (
+            "an absent class wins its pairs",
+            "(there.astype(dtype) - here.astype(dtype))",
+            "(here.astype(dtype) - there.astype(dtype))",
+            "multiclass::pairs_with_absent_classes",
+        ),
+        (
+            "probabilities of exponentials",
+            "jax.nn.softmax(jax.nn.log_sigmoid(linear.scores(params, x)), axis=-1)",
+            "jax.nn.softmax(linear.scores(params, x), axis=-1)",
+            "multiclass::probabilities",
+        ),
+    ),
+    *of(
+        "resample.py",
+        (
+            "a null as good does not count",
+            "good = null >= value[None] if larger",
+            "good = null > value[None] if larger",
+            "resample::a_null_as_good_counts",
+        ),
+        (
+            "the data themselves do not count",
+            "p_value = (1 + beaten.astype(value.dtype)) / (1 + draws)",
+            "p_value = beaten.astype(value.dtype) / draws",
+            "resample::a_permutation_test_is_the_loop",
+        ),
+        (
+            "strata are those of the drawn rows",
+            "places = jnp.argsort(strata, stable=True)",
+            "places = jnp.argsort(strata[order], stable=True)",
+            "resample::permutations_move_labels_within_strata",
+        ),
+        (
+            "the weakest penalty within an error",
+            "jnp.where(score >= score[best] - room, size, -jnp.inf)",
+            "jnp.where(score >= score[best] - room, -size, -jnp.inf)",
+            "resample::selection_is_by_the_mean_over_folds",
+        ),
+        (
+            "rows without weight are judged",
+            "return weight * sample_weight, judged * sample_weight",
+            "return weight * sample_weight, judged",
+            "resample::rows_without_weight_neither_train_nor_judge",
+        ),
+        (
+            "a path from weak to strong",
+            "strong_first = jnp.argsort(-jnp.mean(",
+            "strong_first = jnp.argsort(jnp.mean(",
+            "resample::a_path_goes_from_strong_to_weak",
+        ),
+        (
+            "absent classes have a part",
+            "present = jnp.maximum(jnp.sum(share > 0), 1)",
+            "present = jnp.maximum(jnp.sum(share >= 0), 1)",
+            "resample::balanced_classes_weigh_the_same",
+        ),
+        (
+            "the smallest group first",
+            "largest_first = jnp.argsort(-size, stable=True)",
+            "largest_first = jnp.argsort(size, stable=True)",
+            "resample::the_largest_groups_are_dealt_first",
+        ),
+        (
+            "the last row is never drawn",
+            "rows = jax.random.randint(key, (n,), 0, n)",
+            "rows = jax.random.randint(key, (n,), 0, n - 1)",
+            "resample::bootstraps_count_rows",
+        ),
+        (
+            "a penalty in the units of x",
+            "l2=penalty * variance, **given",
+            "l2=penalty, **given",
+            "resample::a_fit_on_standardized_columns_comes_in_the_units_of_x",
+        ),
+    ),
+    *of(
+        "inference.py",
+        (
+            "covariances of means",
+            "return _estimate.said(dot(half.T, half) / e.total,",
+            "return _estimate.said(dot(half.T, half),",
+            "inference::tests_of_coefficients_are_statsmodels",
+        ),
+        (
+            "one tail of two",
+            "special.erfc(jnp.abs(z) / math.sqrt(2))",
+            "special.erfc(jnp.abs(z) / math.sqrt(2)) / 2",
+            "inference::tests_of_coefficients_are_statsmodels",
+        ),
+        (
+            "one side of an interval",
+            "special.ndtri((1 + jnp.asarray(level, flat.dtype)) / 2)",
+            "special.ndtri(jnp.asarray(level, flat.dtype))",
+            "inference::tests_of_coefficients_are_statsmodels",
+        ),
+        (
+            "half of a ratio",
+            "_estimate.said(2 * e.total * gain, _proper(e, check))",
+            "_estimate.said(e.total * gain, _proper(e, check))",
+            "inference::tests_of_coefficients_are_statsmodels",
+        ),
+        (
+            "HC2 is HC3",
+            '(jnp.sqrt(left) if kind == "HC2" else left)',
+            "left",
+            "inference::sandwiches_are_statsmodels",
+            "inference::sandwiches_are_the_formula",
+        ),
+        (
+            "clusters are rows",
+            "groups / (groups - 1) * (e.number - 1)",
+            "1 * (e.number - 1)",
+            "inference::sandwiches_are_statsmodels",
+            "inference::clusters_of_one_row_are_the_rows",
+        ),
+        (
+            "influence of the penalty once per row",
+            "solved) + held[None, :]",
+            "solved)",
+            "inference::influence_is_the_derivative_of_the_fit",
+        ),
+        (
+            "a row of leverage 1 is left out",
+            "jnp.where(left > math.sqrt(float(jnp.finfo(left.dtype).eps)), left, jnp.nan)",
+            "left",
+            "inference::a_row_of_leverage_one_is_not_left_out",
+        ),
+        (
+            "no plane is not told",
+            "jnp.where(jnp.any(found.direction != 0), status, Status.NOT_SEPARABLE)",
+            "jnp.where(jnp.any(found.direction != 0), status, Status.SEPARABLE)",
+            "inference::known_sets",
+        ),
+    ),
+    *of(
+        "metrics.py",
+        (
+            "negatives of equal score are below",
+            "(below[first] + below[last]) / 2",
+            "below[last]",
+            "metrics::the_area_is_what_it_says",
+        ),
+        (
+            "truth in the columns",
+            "counts.at[rows.y, _predicted(rows.scores)]",
+            "counts.at[_predicted(rows.scores), rows.y]",
+            "metrics::multiclass_metrics_are_those_of_scikit_learn",
+        ),
+        (
+            "ties are class 1",
+            "(scores > 0 if scores.ndim == 1",
+            "(scores >= 0 if scores.ndim == 1",
+            "metrics::ties_go_to_the_lower_class",
+        ),
+        (
+            "a negative weight is a weight",
+            "sound & (weight > 0) & jnp.isfinite(weight), True)",
+            "sound & jnp.isfinite(weight), True)",
+            "metrics::a_bad_weight_is_nan",
+        ),
+        (
+            "a mean over all rows",
+            "total = jnp.where(rows.valid, jnp.sum(weight), 1)",
+            "total = jnp.where(rows.valid, len(weight), 1)",
+            "metrics::a_row_of_weight_two_is_the_row_twice",
+        ),
+        (
+            "a score of NaN is 0",
+            "        sound &= ~(is_nan if scores.ndim == 1 else jnp.any(is_nan, axis=1))\n",
+            "",
+            "metrics::a_nan_score_is_nan",
+        ),
+    ),
+    *of(
+        "moments.py",
+        (
+            "moments of weights that sum to 1",
+            "scatter=s.scatter * total), valid)",
+            "scatter=s.scatter), valid)",
+            "closed_forms::any_split_in_any_order_is_the_whole",
+        ),
+        (
+            "numbers for data that are not valid",
+            "nan = jnp.where(valid, 0, jnp.nan).astype(s.weight.dtype)",
+            "nan = jnp.where(valid, 0, 0).astype(s.weight.dtype)",
+            "closed_forms::moments_of_data_that_are_not_valid_are_nan",
+        ),
+    ),
+    *of(
+        "features.py",
+        (
+            "the center's square is added",
+            "radius**2 - jnp.sum(center**2)",
+            "radius**2 + jnp.sum(center**2)",
+            "features::ball_hyperplane_is_the_exact_sphere",
+        ),
+        (
+            "a constant column is divided by 0",
+            "jnp.where(varies, unit * jnp.sqrt(jnp.where(varies, variance, 1)), 1)",
+            "unit * jnp.sqrt(variance)",
+            "features::a_constant_column_becomes_zero",
+        ),
+        (
+            "a bias is not moved",
+            "bias=params.bias - shift)",
+            "bias=params.bias)",
+            "features::unstandardize_gives_the_same_scores",
+        ),
+        (
+            "products of distinct columns",
+            "itertools.combinations_with_replacement(",
+            "itertools.combinations(",
+            "features::polynomial_is_that_of_scikit_learn",
+        ),
+        (
+            "a kernel of half the size",
+            "math.sqrt(2 / len(phases))",
+            "math.sqrt(1 / len(phases))",
+            "features::fourier_features_approach_the_gaussian_kernel",
+        ),
+    ),
+    *of(
+        "labels.py",
+        (
+            "a class too many",
+            "(indices < 0) | (indices >= len(values))",
+            "(indices < 0) | (indices > len(values))",
+            "labels::decode_refuses_what_encode_never_gave",
+        ),
+        (
+            "a missing label is a class",
+            "value is None or value != value",
+            "value is None",
+            "labels::missing_labels_are_counted_and_placed",
+        ),
+    ),
+]
+
+
+# --- the run -------------------------------------------------------------------------------------
+
+ROOT = Path(__file__).parent.parent
+# A fault that no test has seen by then has survived, though a loop may have become endless.
+LIMIT = 150
+# Tracing keeps one core busy; more processes than cores gain nothing.
+WORKERS = 2
+# Tests of one run without a fault.
+AT_ONCE = 12
+PASSED, FAILED = 0, 1  # pytest's own
+
+
+def main(names: list[str]) -> int:
+    """Try the faults of these names, or of files of these names, or all."""
+    faults = [f for f in FAULTS if not names or {f.name, f.file} & set(names)]
+    unknown = set(names) - {f.name for f in FAULTS} - {f.file for f in FAULTS}
+    if unknown:
+        raise SystemExit(f"names: expected those of faults or files, got {sorted(unknown)}")
+    for fault in faults:
+        changed(fault)
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(WORKERS) as pool:
+        places = [a_copy(Path(folder, str(i))) for i in range(WORKERS)]
+        free = SimpleQueue()
+        for place in places:
+            free.put(place)
+        if not sound(places, free, faults, pool):
+            return 1
+        killed = 0
+        for fault, result in zip(faults, pool.map(partial(tried, free), faults), strict=True):
+            killed += result.killed
+            verdict = "killed by" if result.killed else "SURVIVED:"
+            said = f"{fault.file}: {fault.name}: {verdict} {result.by}"
+            print(f"{result.seconds:4.0f} s  {said}", flush=True)
+    minutes = (time.monotonic() - began) / 60
+    print(f"{killed} of {len(faults)} faults killed in {minutes:.1f} minutes")
+    return 0 if killed == len(faults) else 1
+
+
+def a_copy(place: Path) -> Path:
+    """A checkout that may be spoilt."""
+    for part in ("jaxlin", "tests"):
+        shutil.copytree(ROOT / part, place / part, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", place)
+    return place
+
+
+def sound(
+    places: list[Path], free: SimpleQueue, faults: list[Fault], pool: ThreadPoolExecutor
+) -> bool:
+    """Whether all tests pass without a fault; what they compile is kept for later."""
+    jobs: list[tuple[str, ...]] = []
+    for flags in ((), (THOROUGH,)):
+        chosen = [set(fault.tests) for fault in faults if (THOROUGH in fault.tests) == bool(flags)]
+        tests = sorted(set().union(*chosen) - {THOROUGH})
+        jobs += [(*flags, *tests[i : i + AT_ONCE]) for i in range(0, len(tests), AT_ONCE)]
+
+    def run(job):
+        place = free.get()
+        try:
+            return pytest_in(place, job, limit=None)
+        finally:
+            free.put(place)
+
+    outcomes = list(pool.map(run, jobs))
+    for code, out in outcomes:
+        if code != PASSED:
+            print(f"without a fault:\n{out}")
+    for a, b in itertools.permutations(places, 2):
+        shutil.copytree(cache_of(a), cache_of(b), dirs_exist_ok=True)
+    return all(code == PASSED for code, _ in outcomes)
+
+
+def tried(free: SimpleQueue, fault: Fault) -> Result:
+    """The fault in a copy that nobody uses, and what its tests say."""
+    place = free.get()
+    path = place / "jaxlin" / fault.file
+    began = time.monotonic()
+    try:
+        path.write_text(changed(fault))
+        code, out = pytest_in(place, fault.tests, limit=LIMIT)
+    finally:
+        shutil.copy(ROOT / "jaxlin" / fault.file, path)
+        free.put(place)
+    failed = re.search(r"^FAILED tests/(\S+)", out, re.MULTILINE)
+    # Any other end, as of a fault that cannot be imported, shows nothing of the tests.
+    by = failed[1] if failed else f"pytest ended with {code}: {out[-300:].strip()}"
+    return Result(code == FAILED and failed is not None, by, time.monotonic() - began)
+
+
+def changed(fault: Fault) -> str:
+    """The file with the fault."""
+    text = source(fault)
+    count = text.count(fault.old)
+    if count != 1:
+        raise ValueError(
+            f"{fault.name}: expected what it replaces once in {fault.file}, got it {count} times"
+        )
+    return text.replace(fault.old, fault.new)
+
+
+def source(fault: Fault) -> str:
+    """The file without it."""
+    return (ROOT / "jaxlin" / fault.file).read_text()
+
+
+def pytest_in(place: Path, tests: Sequence[str], limit: float | None) -> tuple[int | str, str]:
+    """Pytest's exit status, or what ended it, and its output, up to the first test that fails."""
+    cache_of(place).mkdir(exist_ok=True)
+    env = os.environ | {
+        "PYTHONPATH": str(place),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        # A program that a fault leaves as it was need not be compiled again.
+        "JAX_COMPILATION_CACHE_DIR": str(cache_of(place)),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    }
+    arguments = ["-x", "--no-header", "-rf", "--tb=no", "-p", "no:cacheprovider", "-n", "0"]
+    code = f"import jaxlin, pytest, sys; assert jaxlin.__file__.startswith({str(place)!r}); "
+    code += "sys.exit(pytest.main(sys.argv[1:]))"
+    command = [sys.executable, "-c", code, *arguments, *tests]
+    try:
+        run = subprocess.run(
+            command, cwd=place, env=env, capture_output=True, text=True, timeout=limit
+        )
+    except subprocess.TimeoutExpired:
+        return "the clock", ""
+    return run.returncode, run.stdout + run.stderr
+
+
+def cache_of(place: Path) -> Path:
+    return place.with_name(place.name + "-programs")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

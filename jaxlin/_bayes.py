@@ -223,7 +223,8 @@ def _differ(groups: int, centred: bool, rows: _rows.Rows, null: jax.Array) -> ja
             largest.append(jnp.max(jnp.where(mine[None], both, -jnp.inf), axis=1))
         return (), jnp.stack(largest)
 
-    _, lower = _rows.fold(ends, rows)
+    # A block is held once more for every group.
+    _, lower = _rows.fold(ends, rows, _rows.BLOCK_ENTRIES // (2 + groups))
     if not centred:
         lower = jnp.maximum(lower, 0)
     return jnp.any(jnp.sum(lower, axis=1) > 0)

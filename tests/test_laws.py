@@ -27,6 +27,11 @@ WALKS = {name for name, fit in FITS.items() if not fit.weights_count}
 OPTIMA = [name for name in public.NAMES if (getattr(name, "values", [name])[0]) not in WALKS]
 
 
+def options_of(name):
+    """What the example of a fit is given, such as the l2 of a margin, which has units."""
+    return getattr(FITS[getattr(name, "values", [name])[0]].call, "keywords", {})
+
+
 def profiles(names, law):
     """The law with few examples; among the thorough tests with many, and in single precision."""
     double = pytest.mark.parametrize("dtype", [np.float64])
@@ -143,6 +148,33 @@ test_neither_units_nor_idle_columns_matter, test_units_often = profiles(
     OPTIMA, _no_units_no_idle_columns
 )
 test_names_of_classes_do_not_matter, test_names_often = profiles(public.NAMES, _no_names)
+
+
+def _in_units(params, units):
+    """Params in other units of the features: means and spreads grow with them, weights shrink."""
+
+    def one(field, leaf):
+        grows = field in ("means", "covariance", "covariances")
+        for axis in range(public.FEATURE_AXES.get(field, 0)):
+            leaf = leaf * (units if grows else 1 / units).reshape((-1,) + (1,) * axis)
+        return leaf
+
+    return {field: one(field, np.asarray(leaf)) for field, leaf in params._asdict().items()}
+
+
+@pytest.mark.parametrize("name", [name for name in OPTIMA if "l2" not in options_of(name)])
+@FEW
+@given(SEEDS)
+def test_units_of_powers_of_two_change_no_bit(name, seed):
+    x, y, weight, mask = FITS[name].draw(seed)
+    units = 2.0 ** np.random.default_rng(seed).integers(-20, 20, size=D)
+    lanes = [(x, y, weight, mask), (x * units[None, :], y, weight, mask)] * 2
+    (plain, status), (scaled, its_status), *_ = fitted(name, lanes, np.float64)
+    assert its_status == status
+    for field, leaf in _in_units(plain, units).items():
+        # Log determinants of a class each know the units.
+        if (name, field) != ("qda.fit", "bias"):
+            np.testing.assert_array_equal(np.asarray(getattr(scaled, field)), leaf)
 
 
 # --- limits, and identities between methods ------------------------------------------------------

@@ -303,7 +303,8 @@ def support(params: Hyperplane, x: Any, y: Any) -> jax.Array:
     data = _checks.table(x, y)
     scores = linear.scores(params, data.x)
     agreed = jnp.where(data.y > 0, scores, -scores)
-    size = dot(jnp.abs(data.x).astype(scores.dtype), jnp.abs(params.weights)) + jnp.abs(params.bias)
+    weights, bias = (jnp.abs(a).astype(scores.dtype) for a in params)
+    size = dot(jnp.abs(data.x).astype(scores.dtype), weights) + bias
     return agreed <= 1 + jnp.sqrt(jnp.finfo(scores.dtype).eps) * jnp.maximum(size, 1)
 
 

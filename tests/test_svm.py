@@ -527,3 +527,9 @@ def test_hard_margins_of_lanes():
     two, info = svm.fit_hard_margin(jnp.array([[0.0], [4.0]]), jnp.array([1, 0]))
     assert info.status == Status.CONVERGED
     np.testing.assert_allclose([two.weights[0], two.bias], [-0.5, 1.0], atol=1e-12)
+
+
+def test_support_vectors_of_params_and_rows_of_two_dtypes():
+    x, y = np.array([[0.0], [1.0], [3.0], [4.0]]), np.array([0, 0, 1, 1])
+    params, _ = svm.fit_hard_margin(x.astype(np.float32), y)
+    assert svm.support(params, x, y).tolist() == [False, True, True, False]

@@ -1,0 +1,83 @@
+"""The pages that `docs/reference.py` makes: all that is public is there, as a reader knows it."""
+
+import html
+import importlib.util
+import inspect
+import pathlib
+import re
+
+import pytest
+
+from tests.public import FUNCTIONS, MODULES
+
+pytest.importorskip("pdoc")
+pytest.importorskip("matplotlib")
+
+SCRIPT = pathlib.Path(__file__).parents[1] / "docs" / "reference.py"
+pytestmark = pytest.mark.thorough
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    spec = importlib.util.spec_from_file_location("reference_site", SCRIPT)
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    site = tmp_path_factory.mktemp("site")
+    script.build(site)
+    return {str(p.relative_to(site)): p.read_text("utf-8") for p in site.rglob("*") if p.is_file()}
+
+
+def read(body):
+    return html.unescape(re.sub("<.*?>", "", body))
+
+
+def letters(text):
+    """Without what Markdown may take for its own: spaces and signs."""
+    return re.sub(r"\W", "", re.sub("^Args:$", "Arguments:", text, flags=re.MULTILINE))
+
+
+def test_every_public_module_has_a_page_and_no_other(pages):
+    modules = {f"jaxlin/{name}.html" for name in MODULES}
+    assert set(pages) == modules | {"index.html", "jaxlin.html", "search.js"}
+
+
+def test_every_public_function_has_signature_and_docstring(pages):
+    for name, function in FUNCTIONS.items():
+        module, short = name.split(".")
+        page = pages["jaxlin.html" if module == "jaxlin" else f"jaxlin/{module}.html"]
+        found = re.search(rf'<section id="{short}">.*?</section>', page, re.DOTALL)
+        assert found, name
+        section = found[0]
+        assert '<div class="attr function">' in section, name
+        assert f'<span class="name">{short}</span><span class="signature' in section, name
+        head, body = section.split('<div class="docstring">')
+        assert all(parameter in head for parameter in inspect.signature(function).parameters), name
+        assert letters(inspect.getdoc(function)) == letters(read(body)), name
+
+
+def test_every_module_docstring_is_whole(pages):
+    for name, module in MODULES.items():
+        body = pages[f"jaxlin/{name}.html"].split('<div class="docstring">')[1]
+        body = re.split('<input id="mod-|</div>\\s*<input', body)[0]
+        assert letters(read(body)).startswith(letters(inspect.getdoc(module))), name
+
+
+def test_no_page_shows_what_only_python_knows(pages):
+    addresses = re.compile(r"0x[0-9a-f]{6,}|PjitFunction|&lt;</span><span class=.n.>function")
+    for path, page in pages.items():
+        assert not addresses.search(page), (path, addresses.search(page))
+        assert "Alias for field number" not in page, path
+        assert str(SCRIPT.parents[1]) not in page, path
+        shown = re.sub("<.*?>", "", "".join(re.findall('<span class="signature.*', page)))
+        assert not re.search(r"\w\._\w", shown), path
+
+
+def test_every_link_between_pages_leads_somewhere(pages):
+    for path, page in pages.items():
+        if not path.startswith("jaxlin"):
+            continue
+        for target, anchor in re.findall(r'<a [^>]*href="([\w./]*)(?:#([\w.]+))?"', page):
+            other = (pathlib.PurePosixPath(path).parent / target).as_posix() if target else path
+            other = re.sub(r"^jaxlin/\.\./", "", other)
+            assert other in pages, (path, target)
+            assert not anchor or f'id="{anchor}"' in pages[other], (path, target, anchor)

@@ -1,4 +1,4 @@
-"""The API reference, a static site made of the docstrings: `python docs/reference.py [FOLDER]`.
+"""The API reference, a static site made of the docstrings: `python -m tests.site [FOLDER]`.
 
 pdoc does nearly all of it. Its own command shows a few things as Python holds them and not as a
 reader knows them, and no setting changes that. So they are put right here, in pdoc's objects,

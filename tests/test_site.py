@@ -1,7 +1,6 @@
-"""The pages that `docs/reference.py` makes: all that is public is there, as a reader knows it."""
+"""The pages that `python -m tests.site` makes: all that is public is there, as a reader knows it."""
 
 import html
-import importlib.util
 import inspect
 import pathlib
 import re
@@ -13,18 +12,17 @@ from tests.public import FUNCTIONS, MODULES
 pytest.importorskip("pdoc")
 pytest.importorskip("matplotlib")
 
-SCRIPT = pathlib.Path(__file__).parents[1] / "docs" / "reference.py"
+from tests import site
+
 pytestmark = pytest.mark.thorough
 
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
-    spec = importlib.util.spec_from_file_location("reference_site", SCRIPT)
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    site = tmp_path_factory.mktemp("site")
-    script.build(site)
-    return {str(p.relative_to(site)): p.read_text("utf-8") for p in site.rglob("*") if p.is_file()}
+    folder = tmp_path_factory.mktemp("site")
+    site.build(folder)
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {str(path.relative_to(folder)): path.read_text("utf-8") for path in files}
 
 
 def read(body):
@@ -67,7 +65,7 @@ def test_no_page_shows_what_only_python_knows(pages):
     for path, page in pages.items():
         assert not addresses.search(page), (path, addresses.search(page))
         assert "Alias for field number" not in page, path
-        assert str(SCRIPT.parents[1]) not in page, path
+        assert str(pathlib.Path(__file__).parents[1]) not in page, path
         shown = re.sub("<.*?>", "", "".join(re.findall('<span class="signature.*', page)))
         assert not re.search(r"\w\._\w", shown), path
 

@@ -1,4 +1,4 @@
-"""The pages that `python -m tests.site` makes: all that is public is there, as a reader knows it."""
+"""The pages of `python -m tests.site`: all that is public is there, as a reader knows it."""
 
 import html
 import inspect

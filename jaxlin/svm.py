@@ -224,7 +224,7 @@ def fit_crammer_singer(
       >>> x = jnp.array([[0.0], [1.0], [3.0], [4.0], [6.0], [7.0]])
       >>> y = jnp.array([0, 0, 1, 1, 2, 2])
       >>> params, info = svm.fit_crammer_singer(x, y, l2=0.01)
-      >>> params.weights.round(3).tolist(), info.status.item()
+      >>> (params.weights.round(3) + 0).tolist(), info.status.item()  # + 0 makes -0 a 0
       ([[-1.0], [0.0], [1.0]], 0)
     """
     k = _checks.number_of_classes(num_classes, y, sample_weight)

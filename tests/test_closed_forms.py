@@ -673,3 +673,16 @@ def test_derivatives_of_what_failed():
 
     assert np.all(np.isnan(jax.jit(jax.grad(functools.partial(total, masked=False)))(x)))
     assert not np.any(jax.jit(jax.grad(functools.partial(total, masked=True)))(x))
+
+
+@pytest.mark.parametrize("n", [30, 20_001])
+@pytest.mark.parametrize("fit", [lda.fit, qda.fit, gaussian.fit, gaussian.fit_tied, fisher.fit])
+def test_one_value_a_class_has_no_spread_whatever_its_sums_round_to(fit, n):
+    """Values whose sums round: a scatter of 1e-33 is no reason to call it regular."""
+    y = np.arange(n) % 2
+    x = np.where(y == 1, 1 / 3, 0.7)[:, None]
+    options = {} if fit is fisher.fit else {"num_classes": 2}
+    for weight in (None, np.random.default_rng(0).uniform(0.1, 3, size=n)):
+        assert fit(x, y, sample_weight=weight, **options)[1].status == Status.RANK_DEFICIENT
+        least = x + 1e-9 * np.random.default_rng(1).normal(size=(n, 1))
+        assert fit(least, y, sample_weight=weight, **options)[1].status == Status.CONVERGED

@@ -213,21 +213,24 @@ def _differ(groups: int, centred: bool, rows: _rows.Rows, null: jax.Array) -> ja
 
     def ends(block):
         own = block.y if groups > 1 else jnp.zeros(block.y.shape, jnp.int32)
-        largest = []
-        for c in range(groups):
-            axes = null[c if len(null) > 1 else 0]
-            score, slack = dot(block.x, axes), dot(jnp.abs(block.x), jnp.abs(axes))
-            slack = NULL_ULPS * d * eps * slack
-            mine = ((own == c) & (block.weight > 0))[:, None]
-            both = jnp.stack([score, -score]) - slack[None]
-            largest.append(jnp.max(jnp.where(mine[None], both, -jnp.inf), axis=1))
-        return (), jnp.stack(largest)
+        score, size = _along(block.x, null, own), _along(jnp.abs(block.x), jnp.abs(null), own)
+        both = jnp.stack([score, -score], axis=1) - NULL_ULPS * d * eps * size[:, None, :]
+        return (), _scatter.largest_of_each_class(both, block.weight, own, groups)
 
-    # A block is held once more for every group.
-    _, lower = _rows.fold(ends, rows, _rows.BLOCK_ENTRIES // (2 + groups))
+    # A block is held once more for every null space.
+    _, lower = _rows.fold(ends, rows, _rows.BLOCK_ENTRIES // (4 + len(null)))
     if not centred:
         lower = jnp.maximum(lower, 0)
     return jnp.any(jnp.sum(lower, axis=1) > 0)
+
+
+def _along(x: jax.Array, null: jax.Array, own: jax.Array) -> jax.Array:
+    """Each row's scores along its null space; of |x|, the sum of its terms' sizes."""
+    if len(null) == 1:
+        return dot(x, null[0])
+    d = null.shape[-1]
+    each = dot(x, jnp.swapaxes(null, 0, 1).reshape(d, -1)).reshape(len(x), -1, d)
+    return jnp.take_along_axis(each, own[:, None, None], axis=1)[:, 0]
 
 
 def settled(params: Any, info: Info, kept: jax.Array, given: Any) -> Any:

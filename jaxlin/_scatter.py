@@ -6,6 +6,7 @@ near the data, whose difference from any other part's centre is exact.
 Shapes: `n` rows, `d` features, `k` classes.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -19,6 +20,8 @@ SAMPLE_ROWS = 2048
 # Deviations below this many units of eps of what they are of may be rounding: the rows are looked
 # at. Sums of 100,000 equal numbers are off by hundreds.
 DOUBTFUL_ULPS = 1024
+# Means of equal numbers that differ by no more than this many are one number.
+MEAN_ULPS = 16
 # Numbers that differ by no more than this many are one number.
 EQUAL_ULPS = 2
 # Rows in a block of one class, at least: below this a block is mostly overhead.
@@ -44,7 +47,7 @@ class Scatter(NamedTuple):
 
 def of_rows(rows: _rows.Rows, k: int, *, per_class: bool) -> Scatter:
     """The statistics of prepared rows, whose weights sum to one."""
-    return _without_rounding(_of_rows(rows, k, per_class), rows)
+    return _without_rounding(_of_rows(rows, k, per_class), rows, lambda block: block.x)
 
 
 def _of_rows(rows: _rows.Rows, k: int, per_class: bool) -> Scatter:
@@ -67,34 +70,51 @@ def _of_rows(rows: _rows.Rows, k: int, per_class: bool) -> Scatter:
     return about(near, (products[:d, :d], products[d:], count))
 
 
-def _without_rounding(s: Scatter, rows: _rows.Rows) -> Scatter:
+def _without_rounding(
+    s: Scatter, rows: _rows.Rows, columns: Callable[[_rows.Rows], jax.Array]
+) -> Scatter:
     """The same, 0 in columns that hold one value in each class, whatever rounding made of that."""
     eps = float(jnp.finfo(s.scatter.dtype).eps)
-    size = jnp.abs(s.centre)[None, :] + jnp.abs(s.offset)
-    level = s.weight[:, None] * (DOUBTFUL_ULPS * eps * size) ** 2
+    level = _level(s, DOUBTFUL_ULPS)
     level = level if s.scatter.ndim == 3 else jnp.sum(level, axis=0)
     left = jnp.diagonal(s.scatter, axis1=-2, axis2=-1)
     doubtful = (left <= level) & (left != 0)
 
     def constant(rows):
         def ends(block):
-            inside = block.y[:, None] == jnp.arange(len(s.rows), dtype=block.y.dtype)[None, :]
-            inside &= (block.weight > 0)[:, None]
-            both = jnp.stack([block.x, -block.x])[:, :, None, :]
-            return (), jnp.max(jnp.where(inside[None, :, :, None], both, -jnp.inf), axis=1)
+            values = columns(block)
+            both = jnp.stack([values, -values], axis=1)
+            own = block.y if len(s.rows) > 1 else jnp.zeros(block.y.shape, jnp.int32)
+            return (), largest_of_each_class(both, block.weight, own, len(s.rows))
 
-        # A block is held once more for every class.
-        entries = _rows.BLOCK_ENTRIES // (1 + 2 * len(s.rows))
-        _, (most, least) = _rows.fold(ends, rows, entries)
-        same = most + least <= EQUAL_ULPS * eps * jnp.maximum(jnp.abs(most), jnp.abs(least))
+        _, ends_of_all = _rows.fold(ends, rows, _rows.BLOCK_ENTRIES // 4)
+        most, less = ends_of_all[:, 0], ends_of_all[:, 1]
+        same = most + less <= EQUAL_ULPS * eps * jnp.maximum(jnp.abs(most), jnp.abs(less))
         same |= (s.rows == 0)[:, None]
         return same if s.scatter.ndim == 3 else jnp.all(same, axis=0)
 
     bare = jax.lax.stop_gradient(rows._replace(offset=None))
     never = jnp.zeros_like(doubtful)
     flat = doubtful & _linalg.when(jnp.any(doubtful), constant, never, (bare,))
-    flat = flat[..., :, None] | flat[..., None, :]
-    return s._replace(scatter=jnp.where(flat, 0, s.scatter))
+    return s._replace(scatter=_without(s.scatter, flat))
+
+
+def largest_of_each_class(values: jax.Array, weight: jax.Array, y: jax.Array, k: int) -> jax.Array:
+    """The largest `(k, ...)` of values `(rows, ...)` over the rows of each class with weight."""
+    seen = (weight > 0).reshape((-1,) + (1,) * (values.ndim - 1))
+    return jax.ops.segment_max(jnp.where(seen, values, -jnp.inf), y, num_segments=k)
+
+
+def _level(s: Scatter, ulps: float) -> jax.Array:
+    """What of each class's scatter `(k, d)` rounding of so many ulps may be."""
+    eps = float(jnp.finfo(s.scatter.dtype).eps)
+    size = jnp.abs(s.centre)[None, :] + jnp.abs(s.offset)
+    return s.weight[:, None] * (ulps * eps * size) ** 2
+
+
+def _without(scatter: jax.Array, flat: jax.Array) -> jax.Array:
+    """0 in the rows and columns of a scatter that are `flat`."""
+    return jnp.where(flat[..., :, None] | flat[..., None, :], 0, scatter)
 
 
 def _at_once(rows, k, per_class):
@@ -122,12 +142,16 @@ def of_columns(rows: _rows.Rows) -> Scatter:
     target = one._replace(x=rows.y[:, None], feature_mask=None)
     near = jnp.concatenate([_near(one, 1), _near(target, 1)], axis=1)
 
+    def columns(block):
+        return jnp.concatenate([block.x, block.y[:, None]], axis=1)
+
     def sums(block):
-        columns = jnp.concatenate([block.x, block.y[:, None]], axis=1) - near
-        return _of_one_class(block, columns), ()
+        return _of_one_class(block, columns(block) - near), ()
 
     (products, count), _ = _rows.fold(sums, rows, block_entries(*rows.x.shape))
-    return about(near, (products[:-1, :-1], products[-1:], count[None]))
+    return _without_rounding(
+        about(near, (products[:-1, :-1], products[-1:], count[None])), rows, columns
+    )
 
 
 def _of_each_class(rows, near, size):
@@ -272,8 +296,14 @@ def mean(s: Scatter) -> jax.Array:
 
 
 def total(s: Scatter) -> jax.Array:
-    """The scatter of all rows about their common mean, `(d, d)`."""
-    return tied(s).scatter + _spread(s.weight, s.offset - mean(s)[None, :], False)
+    """The scatter of all rows about their common mean, `(d, d)`.
+
+    Where the classes hold one value each, and these differ by rounding, it is one value.
+    """
+    within = tied(s).scatter
+    between = _spread(s.weight, s.offset - mean(s)[None, :], False)
+    one = jnp.diagonal(between) <= jnp.sum(_level(s, MEAN_ULPS), axis=0)
+    return _without(within + between, one & (jnp.diagonal(within) == 0))
 
 
 def means(s: Scatter) -> jax.Array:

@@ -686,3 +686,16 @@ def test_one_value_a_class_has_no_spread_whatever_its_sums_round_to(fit, n):
         assert fit(x, y, sample_weight=weight, **options)[1].status == Status.RANK_DEFICIENT
         least = x + 1e-9 * np.random.default_rng(1).normal(size=(n, 1))
         assert fit(least, y, sample_weight=weight, **options)[1].status == Status.CONVERGED
+
+
+@pytest.mark.parametrize("n", [30, 20_001])
+@pytest.mark.parametrize("fit", [least_squares.fit, least_squares.regress])
+def test_a_constant_column_is_the_bias_whatever_its_sums_round_to(fit, n):
+    rng = np.random.default_rng(0)
+    x = np.column_stack([np.full(n, 1 / 3), rng.normal(size=n)])
+    y = (x[:, 1] + rng.normal(size=n) > 0).astype(int)
+    y, options = (y, {"num_classes": 2}) if fit is least_squares.fit else (y.astype(float), {})
+    for weight in (None, rng.uniform(0.1, 3, size=n)):
+        params, info = fit(x, y, sample_weight=weight, **options)
+        assert info.status == Status.RANK_DEFICIENT
+        assert not np.any(np.asarray(params.weights)[..., 0])

@@ -69,6 +69,23 @@ def takes(fit: Callable, name: str, *, among_others: bool = False) -> bool:
     return name in parameters or (among_others and inspect.Parameter.VAR_KEYWORD in open_to)
 
 
+def with_arguments_of(fit: Callable, made: Callable, *, but: tuple[str, ...] = ()) -> Callable:
+    """`made`, which hands its `**options` to `fit`, says by its signature what it takes.
+
+    So a combinator of a combinator finds `l2` or `num_classes` there. `but`: what is not handed on.
+    """
+    try:
+        theirs = inspect.signature(fit).parameters
+    except (TypeError, ValueError):  # a callable that hides its signature
+        return made
+    *own, others = inspect.signature(made).parameters.values()
+    known = {p.name for p in own} | set(but)
+    added = [p for p in theirs.values() if p.kind is p.KEYWORD_ONLY and p.name not in known]
+    open_to = [others] if any(p.kind is p.VAR_KEYWORD for p in theirs.values()) else []
+    made.__signature__ = inspect.Signature([*own, *added, *open_to])  # type: ignore[attr-defined]
+    return made
+
+
 @functools.cache
 def _leaves_classes_open(fit: Callable) -> bool:
     try:

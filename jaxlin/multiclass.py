@@ -67,7 +67,7 @@ def one_vs_rest(fit: Fit) -> Fit:
         """One binary fit per class, against the others: see `multiclass.one_vs_rest`."""
         return _run(_one_vs_rest, fit, x, y, num_classes, sample_weight, key, axis_name, options)
 
-    return fit_one_vs_rest
+    return _options.with_arguments_of(fit, fit_one_vs_rest, but=("init",))
 
 
 @functools.cache
@@ -116,7 +116,7 @@ def one_vs_one(fit: Fit) -> Fit:
         """One binary fit per pair of classes: see `multiclass.one_vs_one`."""
         return _run(_one_vs_one, fit, x, y, num_classes, sample_weight, key, axis_name, options)
 
-    return fit_one_vs_one
+    return _options.with_arguments_of(fit, fit_one_vs_one, but=("init",))
 
 
 def _run(program, fit, x, y, num_classes, sample_weight, key, axis_name, options):

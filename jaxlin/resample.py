@@ -623,7 +623,7 @@ def on_standardized(fit: Fit) -> Fit:
         params, info = fit(scaled, y, **given, **options)
         return features.unstandardize(scaler, params), info
 
-    return fit_on_standardized
+    return _options.with_arguments_of(fit, fit_on_standardized)
 
 
 class _Problem(NamedTuple):

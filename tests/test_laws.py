@@ -11,9 +11,23 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
 
 import jaxlin
-from jaxlin import fisher, lda, least_squares, logistic, softmax, svm
+from jaxlin import (
+    features,
+    fisher,
+    lda,
+    least_squares,
+    linear,
+    logistic,
+    losses,
+    multiclass,
+    perceptron,
+    qda,
+    softmax,
+    svm,
+)
 from jaxlin.types import Status
 from tests import public
 from tests.public import FITS, D, N
@@ -32,18 +46,22 @@ def options_of(name):
     return getattr(FITS[getattr(name, "values", [name])[0]].call, "keywords", {})
 
 
-def profiles(names, law):
+def profiles(names, law, **strategies):
     """The law with few examples; among the thorough tests with many, and in single precision."""
+    drawn = given(seed=SEEDS, **strategies)
     double = pytest.mark.parametrize("dtype", [np.float64])
     both = pytest.mark.parametrize("dtype", [np.float64, np.float32])
     over = pytest.mark.parametrize("name", names)
-    few = over(double(FEW(given(seed=SEEDS)(law))))
-    return few, pytest.mark.thorough(over(both(MANY(given(seed=SEEDS)(law)))))
+    return over(double(FEW(drawn(law)))), pytest.mark.thorough(over(both(MANY(drawn(law)))))
+
+
+def run(name, lanes, dtype):
+    x, y, weight, mask = public.stack(lanes)
+    return public.lanes_of(name)(x.astype(dtype), y, weight, mask)
 
 
 def fitted(name, lanes, dtype):
-    x, y, weight, mask = public.stack(lanes)
-    params, info = public.lanes_of(name)(x.astype(dtype), y, weight, mask)
+    params, info = run(name, lanes, dtype)
     return [(public.lane(params, i), int(info.status[i])) for i in range(len(lanes))]
 
 
@@ -141,6 +159,14 @@ def _no_names(name, dtype, seed):
         np.testing.assert_allclose(found, expected, atol=tolerance(name, dtype) * size)
 
 
+def _a_weight_of_two_is_the_row_twice(name, dtype, seed):
+    x, y, _, mask = FITS[name].draw(seed)
+    half, once, twice = np.arange(N) % (N // 2), np.ones(N), 2.0 * (np.arange(N) < N // 2)
+    lanes = [(x, y, twice, mask), (x[half], y[half], once, mask)] * 2
+    one, other, *_ = fitted(name, lanes, dtype)
+    assert_follow(name, dtype, [(one, x), ((other, x), "weights")])
+
+
 test_neither_order_nor_origin_nor_axes_matter, test_axes_often = profiles(
     OPTIMA, _no_origin_no_order_no_axes
 )
@@ -148,6 +174,50 @@ test_neither_units_nor_idle_columns_matter, test_units_often = profiles(
     OPTIMA, _no_units_no_idle_columns
 )
 test_names_of_classes_do_not_matter, test_names_often = profiles(public.NAMES, _no_names)
+test_a_weight_of_two_is_the_row_twice, test_weights_often = profiles(
+    OPTIMA, _a_weight_of_two_is_the_row_twice
+)
+
+
+# --- whatever the lanes hold ---------------------------------------------------------------------
+
+ANY = {"dtype": np.float64, "shape": (N,)}
+ROWS = ANY | {"shape": (N, D)}
+LANE = st.tuples(
+    arrays.arrays(elements=st.floats(), **ROWS),
+    arrays.arrays(np.int64, N, elements=st.integers(-2, 3)),
+    arrays.arrays(elements=st.floats(), **ANY),
+    arrays.arrays(np.bool_, D),
+)
+FINITE = {"allow_nan": False, "allow_infinity": False}
+LEGAL = st.tuples(
+    arrays.arrays(elements=st.floats(**FINITE), **ROWS),
+    arrays.arrays(np.int64, N, elements=st.integers(0, 1)),
+    arrays.arrays(elements=st.floats(0, **FINITE), **ANY),
+    arrays.arrays(np.bool_, D),
+)
+
+
+def _no_neighbour_no_end(name, dtype, seed, wild, legal):
+    """Any values at all: every loop ends within its cap, success is finite, neighbours the same."""
+    clean = [FITS[name].draw(seed), FITS[name].draw(seed + 1)]
+    alone = run(name, [clean[0], clean[1], clean[0], clean[1]], dtype)
+    with np.errstate(all="ignore"):
+        params, info = run(name, [clean[0], wild, legal, clean[1]], dtype)
+    for mine, among in [(0, 0), (1, 3)]:
+        public.assert_identical(public.lane((params, info), among), public.lane(alone, mine))
+    # The caps of public.FITS: walks count updates, and a hundred more are for the proof.
+    assert (np.asarray(info.steps) <= (1000 * N if name in WALKS else 1100)).all()
+    for i in (1, 2):
+        if info.status[i] <= Status.RANK_DEFICIENT:
+            assert np.isfinite(info.residual[i])
+            for leaf in public.lane(params, i):
+                assert not np.isnan(leaf).any()
+
+
+test_no_neighbour_matters_and_every_loop_ends, test_ends_often = profiles(
+    public.NAMES, _no_neighbour_no_end, wild=LANE, legal=LEGAL
+)
 
 
 def _in_units(params, units):
@@ -210,11 +280,19 @@ def test_from_its_optimum_a_fit_does_not_move():
     public.assert_close(again, first, 1e-12)
 
 
-@FEW
-@given(SEEDS)
-def test_least_squares_fisher_and_lda_share_a_direction(seed):
+def often(law):
+    """An identity with few examples, and among the thorough tests with many."""
+    drawn = given(seed=SEEDS)
+    return FEW(drawn(law)), pytest.mark.thorough(MANY(drawn(law)))
+
+
+def binary(seed):
+    return FITS["logistic.fit"].draw(seed)[:3]
+
+
+def _one_direction(seed):
     """Of two classes: Hastie, Tibshirani and Friedman, exercise 4.2."""
-    x, y, weight, _ = FITS["fisher.fit"].draw(seed)
+    x, y, weight = binary(seed)
     one, _ = fisher.fit(x, y, sample_weight=weight)
     two, _ = lda.fit(x, y, num_classes=2, sample_weight=weight)
     three, _ = least_squares.fit(x, y, num_classes=2, sample_weight=weight)
@@ -222,3 +300,125 @@ def test_least_squares_fisher_and_lda_share_a_direction(seed):
     units = [np.asarray(w) / np.linalg.norm(w) for w in directions]
     for unit in units[1:]:
         np.testing.assert_allclose(unit, units[0], atol=1e-9)
+
+
+def _softmax_of_two_classes_is_logistic(seed):
+    x, y, weight = binary(seed)
+    one, _ = logistic.fit(x, y, l2=0.05, sample_weight=weight)
+    both, _ = softmax.fit(x, y, num_classes=2, l2=0.1, sample_weight=weight)
+    public.assert_close(linear.between(both, 0, 1), one, 1e-9)
+
+
+def _one_vs_rest_of_two_classes_is_the_fit(seed):
+    x, y, weight = binary(seed)
+    one, _ = logistic.fit(x, y, l2=0.1, sample_weight=weight)
+    fit = multiclass.one_vs_rest(logistic.fit)
+    both, _ = fit(x, y, num_classes=2, l2=0.1, sample_weight=weight)
+    np.testing.assert_allclose(both.weights[1], one.weights, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(both.weights[0], -one.weights, rtol=1e-9, atol=1e-12)
+
+
+def many(seed):
+    return FITS["lda.fit"].draw(seed)[:3]
+
+
+def _wholly_shrunk_is_the_nearest_mean(seed):
+    x, y, weight = many(seed)
+    even = np.full(public.K, 1 / public.K)
+    params, _ = lda.fit(
+        x, y, num_classes=public.K, priors=even, shrinkage=1.0, sample_weight=weight
+    )
+    means = np.stack([np.average(x[y == c], axis=0, weights=weight[y == c]) for c in range(3)])
+    squares = ((x[:, None] - means[None]) ** 2).sum(axis=-1)
+    clear = np.diff(np.sort(squares, axis=1)[:, :2], axis=1)[:, 0] > 1e-9
+    found = jaxlin.predict(params, x)
+    np.testing.assert_array_equal(found[clear], squares.argmin(axis=1)[clear])
+
+
+def _wholly_pooled_is_linear(seed):
+    x, y, weight = many(seed)
+    given_ = {"num_classes": public.K, "sample_weight": weight}
+    quadratic, _ = qda.fit(x, y, pooling=1.0, **given_)
+    flat, _ = lda.fit(x, y, **given_)
+    np.testing.assert_allclose(scores(quadratic, x), scores(flat, x), atol=1e-8)
+
+
+def _a_sphere_is_a_plane_among_ball_features(seed):
+    rng = np.random.default_rng(seed)
+    x, center, radius = rng.normal(size=(N, D)), rng.normal(size=D), rng.uniform(0.5, 2)
+    plane, distance = features.ball_hyperplane(center, radius), ((x - center[None, :]) ** 2).sum(1)
+    found = linear.scores(plane, features.ball(x))
+    np.testing.assert_allclose(found, radius**2 - distance, atol=1e-12)
+
+
+test_two_classes_have_one_direction, test_directions_often = often(_one_direction)
+test_softmax_of_two_classes_is_logistic, test_softmax_often = often(
+    _softmax_of_two_classes_is_logistic
+)
+test_one_vs_rest_of_two_classes_is_the_fit, test_one_vs_rest_often = often(
+    _one_vs_rest_of_two_classes_is_the_fit
+)
+test_wholly_shrunk_is_the_nearest_mean, test_shrunk_often = often(
+    _wholly_shrunk_is_the_nearest_mean
+)
+test_wholly_pooled_is_linear, test_pooled_often = often(_wholly_pooled_is_linear)
+test_a_sphere_is_a_plane_among_ball_features, test_spheres_often = often(
+    _a_sphere_is_a_plane_among_ball_features
+)
+
+
+# --- what a certificate claims -------------------------------------------------------------------
+
+
+def _converged_has_no_gradient(seed):
+    """Computed anew in 80 bits, for columns centred and of unit mean square."""
+    x, y, weight = binary(seed)
+    plane, info = logistic.fit(x, y, sample_weight=weight)
+    assert info.status == Status.CONVERGED
+    share = np.longdouble(weight) / np.longdouble(weight).sum()
+    x = np.longdouble(x) - (share @ np.longdouble(x))[None, :]
+    x /= np.sqrt(share @ x**2)[None, :]
+    s = np.longdouble(np.asarray(jaxlin.scores(plane, FITS["logistic.fit"].draw(seed)[0])))
+    slope = share * (1 / (1 + np.exp(-s)) - y)
+    largest = max(np.abs(slope @ x).max(), abs(slope.sum()))
+    assert largest <= 2.0 ** (-52 * 2 / 3) and abs(largest - info.residual.item()) < 1e-14
+
+
+def _the_gap_bounds_the_error(seed):
+    x, y, weight = binary(seed)
+    loss = [losses.hinge, losses.squared_hinge][seed % 2]
+    rough, info = svm.fit(x, y, l2=0.1, loss=loss, sample_weight=weight, tol=1e-2)
+    best, its_info = svm.fit(x, y, l2=0.1, loss=loss, sample_weight=weight, tol=1e-9)
+    assert its_info.status == Status.CONVERGED
+
+    def cost(plane):
+        return float(losses.objective(loss, plane, x, y, l2=0.1, sample_weight=weight))
+
+    assert info.residual <= 1e-2
+    error = cost(rough) - cost(best)
+    assert -1e-9 * cost(best) <= error <= info.residual * cost(rough) + 1e-12
+
+
+def _mistakes_are_bounded_by_the_margin(seed):
+    """R^2 / gamma^2 in the space with the bias as a weight, gamma being the widest there is."""
+    rng = np.random.default_rng(seed)
+    x = public.grid(rng, N, D)
+    s = x @ rng.normal(size=D) + rng.normal()
+    y = (s > np.median(s)).astype(int)
+    x += np.outer(np.where(y, 0.5, -0.5), np.ones(D))
+    space = np.asarray(features.bias(x))
+    widest, info = svm.fit_hard_margin(space, y, bias=False)
+    _, walk = perceptron.fit(x, y, max_epochs=10_000)
+    if info.status == Status.CONVERGED:
+        gamma = 1 / np.linalg.norm(widest.weights)
+        assert walk.status == Status.CONVERGED
+        assert walk.steps.item() <= (space**2).sum(1).max() / gamma**2 * (1 + 1e-6)
+    else:
+        assert info.status == Status.NOT_SEPARABLE and walk.status == Status.MAX_STEPS
+
+
+test_converged_has_no_gradient, test_gradients_often = often(_converged_has_no_gradient)
+test_the_gap_bounds_the_error, test_gaps_often = often(_the_gap_bounds_the_error)
+test_mistakes_are_bounded_by_the_margin, test_mistakes_often = often(
+    _mistakes_are_bounded_by_the_margin
+)

@@ -22,6 +22,7 @@ from jaxlin import (
     perceptron,
     qda,
     resample,
+    softmax,
 )
 from jaxlin.types import Hyperplane, Status
 from tests.public import thorough
@@ -706,7 +707,7 @@ def test_nested_selection_is_a_vmap(data):
         logistic.fit,
         thorough(lda.fit),
         perceptron.fit_averaged,
-        multiclass.one_vs_one(centroids),
+        multiclass.one_vs_one(perceptron.fit),
     ],
 )
 def test_a_fit_on_standardized_columns_comes_in_the_units_of_x(data, fit):
@@ -725,11 +726,31 @@ def test_a_fit_on_standardized_columns_comes_in_the_units_of_x(data, fit):
     found = np.asarray(params.weights) * scale
     np.testing.assert_allclose(found, scaled.weights, rtol=1e-6, atol=1e-12)
     mask = np.array([True, False, True])
-    if fit is not perceptron.fit_averaged and fit is not multiclass.one_vs_one(centroids):
+    if fit is not perceptron.fit_averaged and fit is not multiclass.one_vs_one(perceptron.fit):
         params, _ = wrapped(x, y, sample_weight=weight, feature_mask=mask, **options)
         assert not np.any(params.weights[..., 1])
     with pytest.raises(ValueError, match="x: 1 of 72 entries"):
         wrapped(np.where(np.arange(N * D).reshape(N, D) == 30, np.nan, x[3]), y, **options)
+
+
+@pytest.mark.parametrize(
+    "fit", [resample.on_standardized(softmax.fit), multiclass.one_vs_rest(logistic.fit)]
+)
+def test_what_is_made_of_a_fit_has_its_arguments(data, fit):
+    """So that the penalty can be selected, and the number of classes be left out."""
+    x, y = data
+    y = y + (np.arange(N) % 5 == 0)
+    folds, l2 = resample.stratified_kfold(KEY, y, folds=3), np.array([0.1, 1.0])
+    given = (x, y, folds)
+    values = [resample.cross_validate(fit, accuracy, *given, l2=each)[0].mean() for each in l2]
+    params, info, best = resample.select(fit, accuracy, *given, l2=l2)
+    assert best == l2[::-1][np.argmax(values[::-1])] and info.status == Status.CONVERGED
+    chex.assert_trees_all_close(params, fit(x, y, l2=best)[0], rtol=1e-9)
+    path, infos = resample.regularization_path(fit, x, y, l2=l2)
+    assert (infos.status == Status.CONVERGED).all()
+    for lane, each in enumerate(l2):
+        one = jax.tree.map(lambda a, lane=lane: a[lane], path)
+        chex.assert_trees_all_close(one, fit(x, y, l2=each)[0], rtol=1e-7)
 
 
 def test_folds_have_derivatives_where_rows_without_weight_hold_nan():

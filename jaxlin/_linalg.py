@@ -111,6 +111,21 @@ def semidefinite_solve(a: jax.Array, b: jax.Array) -> jax.Array:
     return when(~regular, least_solve, solve(whole, b), (a, b))
 
 
+class Range(NamedTuple):
+    """The range of a matrix A with unit diagonal, S its scaling to that.
+
+    null: `(p, p)`, orthonormal columns that span the null space of S A S, the others 0
+    onto: `(p, p)`, S followed by the projection on the range of A in the given units
+    level: `()`, by how much the log determinants on the range differ, but for that of S
+    clear: `()` bool, whether that projection leaves S A S what it is
+    """
+
+    null: jax.Array
+    onto: jax.Array
+    level: jax.Array
+    clear: jax.Array
+
+
 class Inverse(NamedTuple):
     """The pseudo-inverse of a positive semidefinite matrix A.
 
@@ -167,21 +182,6 @@ def pseudo_inverse(a: jax.Array, mask: jax.Array | None = None) -> Inverse:
     )
 
 
-class Range(NamedTuple):
-    """The range of a matrix A with unit diagonal, S its scaling to that.
-
-    null: `(p, p)`, orthonormal columns that span the null space of S A S, the others 0
-    onto: `(p, p)`, S followed by the projection on the range of A in the given units
-    level: `()`, by how much the log determinants on the range differ, but for that of S
-    clear: `()` bool, whether that projection leaves S A S what it is
-    """
-
-    null: jax.Array
-    onto: jax.Array
-    level: jax.Array
-    clear: jax.Array
-
-
 @jax.custom_jvp
 def inverse(a: jax.Array) -> tuple[jax.Array, jax.Array]:
     """A^-1 and log det A of a regular `(p, p)` A; derivatives of any order are products."""
@@ -198,10 +198,10 @@ def _(primals, tangents):
     return (found, log_determinant), (-dot(moved, found), jnp.trace(moved))
 
 
-def refined(inverse: jax.Array, a: jax.Array, b: jax.Array) -> jax.Array:
-    """A^-1 b for each row of b `(m, p)`, the rounding of the inverse taken back once."""
-    v = dot(b, inverse)
-    return v + jax.lax.stop_gradient(dot(b - dot(v, a), inverse))
+def refined(held: jax.Array, a: jax.Array, b: jax.Array) -> jax.Array:
+    """A^-1 b for each row of b `(m, p)`, the rounding of the inverse held taken back once."""
+    v = dot(b, held)
+    return v + jax.lax.stop_gradient(dot(b - dot(v, a), held))
 
 
 def range_of(a: jax.Array) -> Range:

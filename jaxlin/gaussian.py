@@ -51,9 +51,9 @@ def fit(
 
     Returns:
       `(params, info)`, a Gaussian and an Info of status CONVERGED, RANK_DEFICIENT, STALLED (a
-      covariance may be singular, or only nearly), CLASS_TOO_SMALL
-      (a class with no more rows than features, whose covariance is singular; or one class) or
-      INVALID_DATA. An absent class has prior 0, mean 0 and the identity. O(n k d^2).
+      covariance may be singular, or only nearly), CLASS_TOO_SMALL (a class with no more rows than
+      features, whose covariance is singular; or one class) or INVALID_DATA. An absent class has
+      prior 0, mean 0 and the identity. O(n k d^2).
 
     Raises:
       ValueError: shapes that do not fit; eagerly also data that are not valid.

@@ -8,10 +8,10 @@ assume less and need more data.
 
 A singular covariance (duplicated or constant columns, fewer rows than columns) is inverted on its
 range, RANK_DEFICIENT; `shrinkage` makes it regular. Where rounding hides whether it is singular
-(columns that differ in their ninth digit, one row far beyond all others), STALLED: only moments
-take it for singular. `residual` is 0, `objective` minus the mean log
-likelihood. Scores of data far from 0 are large numbers that cancel: standardise such data in
-float32. Shapes: `n` examples, `d` features, `k` classes.
+(columns that differ in their ninth digit, one row far beyond all others), STALLED; without the rows,
+from moments, it is taken for singular. `residual` is 0, `objective` minus the mean log likelihood.
+Scores of data far from 0 are large numbers that cancel: standardise such data in float32.
+Shapes: `n` examples, `d` features, `k` classes.
 """
 
 import functools
@@ -56,9 +56,9 @@ def fit(
 
     Returns:
       `(params, info)`, a Linear and an Info of status CONVERGED, RANK_DEFICIENT, STALLED (the
-      covariance may be singular, or only nearly), CLASS_TOO_SMALL
-      (fewer than two classes; the present one is predicted always) or INVALID_DATA. An absent class
-      has weights 0 and bias -inf. O(n d^2).
+      covariance may be singular, or only nearly), CLASS_TOO_SMALL (fewer than two classes; the
+      present one is predicted always) or INVALID_DATA. An absent class has weights 0 and bias -inf.
+      O(n d^2).
 
     Raises:
       ValueError: shapes that do not fit; eagerly also data that are not valid.

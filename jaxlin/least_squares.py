@@ -77,8 +77,8 @@ def fit(
 
     Returns:
       `(params, info)`, a Linear and an Info of status CONVERGED, RANK_DEFICIENT, STALLED (columns
-      may depend on each other, or only nearly), CLASS_TOO_SMALL
-      or INVALID_DATA. An absent class has weights 0 and bias -inf. O(n d^2).
+      may depend on each other, or only nearly), CLASS_TOO_SMALL or INVALID_DATA. An absent class
+      has weights 0 and bias -inf. O(n d^2).
 
     Raises:
       ValueError: shapes that do not fit; eagerly also data that are not valid.

@@ -55,8 +55,8 @@ def fit(
 
     Returns:
       `(params, info)`, a Quadratic and an Info of status CONVERGED, RANK_DEFICIENT, STALLED (a
-      covariance may be singular, or only nearly), CLASS_TOO_SMALL
-      or INVALID_DATA. An absent class has bias -inf, all else 0. O(n k d^2).
+      covariance may be singular, or only nearly), CLASS_TOO_SMALL or INVALID_DATA. An absent class
+      has bias -inf, all else 0. O(n k d^2).
 
     Raises:
       ValueError: shapes that do not fit; eagerly also data that are not valid.

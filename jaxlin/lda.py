@@ -8,8 +8,8 @@ assume less and need more data.
 
 A singular covariance (duplicated or constant columns, fewer rows than columns) is inverted on its
 range, RANK_DEFICIENT; `shrinkage` makes it regular. Where rounding hides whether it is singular
-(columns that differ in their ninth digit, one row far beyond all others), STALLED; without the rows,
-from moments, it is taken for singular. `residual` is 0, `objective` minus the mean log likelihood.
+(columns that differ in their ninth digit, one row far beyond all others), STALLED; from moments
+alone it is taken for singular. `residual` is 0, `objective` minus the mean log likelihood.
 Scores of data far from 0 are large numbers that cancel: standardise such data in float32.
 Shapes: `n` examples, `d` features, `k` classes.
 """

@@ -50,6 +50,7 @@ N, C = 60, 0.7
 # By what their discriminants divide by default: before 1.9 by n less the number of classes.
 BY_N = tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 9)
 HARD = {"tol": 1e-10, "max_iter": 100_000}  # as near to the optimum as they go
+ONE_PASS = {"penalty": None, "max_iter": 1, "shuffle": False, "tol": None}
 HAVE_CLASSIFIERS = ("linear_model", "discriminant_analysis", "svm", "multiclass", "naive_bayes")
 
 
@@ -91,13 +92,7 @@ def _a_perceptron(d):
 
 def _descent(d):
     theirs = linear_model.SGDClassifier(
-        loss="log_loss",
-        penalty=None,
-        learning_rate="constant",
-        eta0=0.1,
-        max_iter=1,
-        shuffle=False,
-        tol=None,
+        loss="log_loss", learning_rate="constant", eta0=0.1, **ONE_PASS
     )
     start = Hyperplane(jnp.zeros(4), jnp.zeros(()))
     ours, _ = updates.run(updates.logistic, start, d.x, d.two, step_size=0.1)
@@ -107,14 +102,7 @@ def _descent(d):
 def _passive_aggressive(d):
     # Theirs leaves the bias out of the length of a row.
     theirs = linear_model.SGDClassifier(
-        loss="hinge",
-        penalty=None,
-        learning_rate="pa1",
-        eta0=C,
-        max_iter=1,
-        shuffle=False,
-        tol=None,
-        fit_intercept=False,
+        loss="hinge", learning_rate="pa1", eta0=C, fit_intercept=False, **ONE_PASS
     )
     start = Hyperplane(jnp.zeros(4), jnp.zeros(()))
     rule = updates.passive_aggressive

@@ -12,7 +12,9 @@ installed; `pytest -n 0`, or naming the tests to run, keeps to one.
 """
 
 import gc
+import itertools
 import os
+import pathlib
 from importlib.metadata import version
 
 FAST = ["--xla_backend_optimization_level=0", "--xla_cpu_parallel_codegen_split_count=1"]
@@ -62,6 +64,21 @@ def pytest_collection_finish(session):
     """Tracing makes much garbage of few cycles: search for them less often, and not in modules."""
     gc.freeze()
     gc.set_threshold(100_000, 50, 100)
+
+
+MAPS = pathlib.Path("/proc/self/maps")
+MOST_MAPS = 40_000
+tests_run = itertools.count(1)
+
+
+def pytest_runtest_teardown(item):
+    """Forget compiled programs in time: they map memory, and Linux allows a process 65,530 maps."""
+    if next(tests_run) % 20 == 0 and MAPS.exists():
+        with MAPS.open("rb") as maps:
+            many = sum(1 for _ in maps) > MOST_MAPS
+        if many:
+            jax.clear_caches()
+            gc.collect()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -18,6 +18,8 @@ from jaxlin.types import Info, Status
 # A score along the null space below this many units of d * eps of the sum of its terms' sizes is
 # rounding: of the data, and of the null space.
 NULL_ULPS = 64
+# The part of the digits that scores must keep.
+DIGITS_LEFT = 1 / 3
 TIED_DIVISORS = ("n", "n-k")
 CLASS_DIVISORS = ("n", "n_k-1")
 
@@ -110,6 +112,11 @@ def class_priors(given: Options, s: Scatter) -> jax.Array:
     return share / jnp.where(total > 0, total, 1)
 
 
+def log_of(priors: jax.Array) -> jax.Array:
+    """Their logarithms, -inf for 0."""
+    return jnp.where(priors > 0, jnp.log(jnp.where(priors > 0, priors, 1)), -jnp.inf)
+
+
 def tied_covariance(s: Scatter, divisor: str, given: Options, mask: Any) -> jax.Array:
     """The covariance `(d, d)` that the classes share, shrunk."""
     return _shrunk(_pooled(s, divisor), given.shrinkage, mask)
@@ -177,6 +184,7 @@ def solved(
     groups: int,
     lacking: jax.Array | bool = False,
     *,
+    coarse: jax.Array | bool = False,
     centred: bool = True,
 ) -> jax.Array:
     """CONVERGED, or RANK_DEFICIENT where columns depend on each other; STALLED where that is open.
@@ -190,17 +198,65 @@ def solved(
       rows: prepared, or None where there are moments only.
       groups: static; how many classes have a mean of their own in the covariance, or 1.
       lacking: whether there are too few rows for all columns, whatever rounding made of that.
+      coarse: whether the params cannot be written well enough, see `is_coarse`.
       centred: static; without, products of the rows as they are.
     """
     null = inverse.null if inverse.null.ndim == 3 else inverse.null[None]
     deficient = jnp.any(inverse.deficient)
-    doubtful = ~jnp.all(inverse.clear)
+    doubtful = ~jnp.all(inverse.clear) | coarse
     if rows is not None:
         differ = functools.partial(_differ, groups, centred)
         operands = jax.lax.stop_gradient((rows._replace(offset=None), null))
         doubtful |= _linalg.when(deficient, differ, jnp.bool_(False), operands)
     status = jnp.where(deficient | lacking, Status.RANK_DEFICIENT, Status.CONVERGED)
     return jnp.where(doubtful, Status.STALLED, status).astype(jnp.int32)
+
+
+def is_coarse(terms: jax.Array, size: jax.Array) -> jax.Array:
+    """Whether rounding the params leaves fewer than a third of the digits of what scores tell.
+
+    Far from 0 large terms cancel in a score, and no params in the user's units can help it.
+
+    Args:
+      terms: of each score, the sum of the sizes of its terms at the rows' mean.
+      size: of the differences between scores that matter.
+    """
+    lost = float(jnp.finfo(terms.dtype).eps) ** (1 - DIGITS_LEFT)
+    return jnp.any(jax.lax.stop_gradient(terms * lost > size))
+
+
+def linear_scores(
+    inverse: _linalg.Inverse,
+    covariance: jax.Array,
+    apart: jax.Array,
+    centre: jax.Array,
+    log_priors: jax.Array,
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Log joint densities of tied classes, but for the part without classes, as planes.
+
+    (S^-1 m_c) . x - m_c' S^-1 m_c / 2 + log prior_c, m_c = centre + apart_c. What all have in
+    common, that of the centre, is left out where its rounding would cost half of the digits.
+
+    Args:
+      inverse: of the covariance S `(d, d)`.
+      apart: `(k, d)`, the class means less their centre.
+      centre: `(d,)`.
+      log_priors: `(k,)`.
+
+    Returns:
+      `(weights (k, d), bias (k,), coarse ())`, the last as `is_coarse` has it.
+    """
+    solved = jnp.concatenate([apart, centre[None, :]])
+    solved = _linalg.refined(inverse.matrix, covariance, solved)
+    own, common = solved[:-1], solved[-1]
+    form = jnp.sum(own * apart, axis=1)
+    size = jnp.maximum(jnp.max(jnp.where(jnp.isfinite(log_priors), form, 0), initial=0), 1)
+    level = jnp.abs(centre)
+    root = float(jnp.finfo(own.dtype).eps) ** 0.5
+    felt = jax.lax.stop_gradient(dot(jnp.abs(common), level) * root > size)
+    common = jnp.where(felt, 0, common)
+    bias = log_priors - dot(own, centre) - form / 2 - dot(common, centre) / 2
+    return own + common[None, :], bias, is_coarse(dot(jnp.abs(own), level), size)
 
 
 def _differ(groups: int, centred: bool, rows: _rows.Rows, null: jax.Array) -> jax.Array:

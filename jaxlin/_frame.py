@@ -119,8 +119,8 @@ def make(rows: _rows.Rows, l2: jax.Array, bias: bool, basis: jax.Array | None = 
 
     (mean, square), largest = _rows.fold(moments, rows)
     eps = jnp.finfo(centre.dtype).eps
-    # Rounding of the mean is all that is left of a column of one value.
-    in_play = largest > 4 * eps * jnp.abs(centre * scale)
+    # Nothing is left of a column of one value, of which the centre is that value.
+    in_play = largest > 0
     idle = ~in_play & (l2 == 0)
     if rows.feature_mask is not None:
         in_play &= rows.feature_mask

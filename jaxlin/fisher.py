@@ -306,7 +306,11 @@ def _fit(threshold, data):
     cut = threshold(projection, rows.y, sample_weight=weight, **shared)
     params = Hyperplane(weights=weights, bias=-cut - dot(weights, origin))
     alone = jnp.any(s.rows == 0)
-    solved = _bayes.solved(inverse, rows, len(s.rows))
+    told = jnp.maximum(dot(weights, apart), 0)
+    coarse = _bayes.is_coarse(
+        dot(jnp.abs(weights), jnp.abs(origin)), jnp.maximum(told, jnp.sqrt(told))
+    )
+    solved = _bayes.solved(inverse, rows, len(s.rows), coarse=coarse)
     info = _bayes.verdict(s, valid, alone, solved, -dot(weights, apart))
     return _implicit.guarded(params, valid & ~alone, data), info
 

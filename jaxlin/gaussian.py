@@ -383,8 +383,10 @@ def to_linear(params: TiedGaussian) -> Linear:
         raise TypeError(f"params: expected a TiedGaussian, got {type(params).__name__}")
     means, covariance, priors = (jnp.asarray(a) for a in params)
     inverse = _linalg.pseudo_inverse(covariance)
-    weights = _linalg.refined(inverse.matrix, covariance, means)
-    bias = _log(priors) - jnp.sum(weights * means, axis=1) / 2
+    centre = dot(priors, means)
+    apart = means - centre[None, :]
+    logs = _bayes.log_of(priors)
+    weights, bias, _ = _bayes.linear_scores(inverse, covariance, apart, centre, logs)
     return Linear(weights=jnp.where((priors > 0)[:, None], weights, 0), bias=bias)
 
 
@@ -410,12 +412,8 @@ def to_quadratic(params: Gaussian | TiedGaussian) -> Quadratic:
     inverses = jax.vmap(_linalg.pseudo_inverse)(covariances)
     weights = jnp.sum(inverses.matrix * means[:, None, :], axis=2)
     form = jnp.sum(weights * means, axis=1)
-    bias = _log(priors) - (form + inverses.log_determinant) / 2
+    bias = _bayes.log_of(priors) - (form + inverses.log_determinant) / 2
     return Quadratic(quadratic=-inverses.matrix / 2, weights=weights, bias=bias)
-
-
-def _log(priors: jax.Array) -> jax.Array:
-    return jnp.where(priors > 0, jnp.log(jnp.where(priors > 0, priors, 1)), -jnp.inf)
 
 
 def _parts(params: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -457,7 +455,7 @@ def _log_joint(tied, means, covariances, priors, x):
         return -(jnp.sum(dot(z, inverse) * z, axis=1) + log_determinant) / 2
 
     each = jax.lax.map(of_class, (means, inverses.matrix, inverses.log_determinant))
-    level = _log(priors) - means.shape[1] * math.log(2 * math.pi) / 2
+    level = _bayes.log_of(priors) - means.shape[1] * math.log(2 * math.pi) / 2
     return (each.T + level[None, :]).reshape(*x.shape[:-1], len(means))
 
 

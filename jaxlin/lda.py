@@ -10,7 +10,11 @@ A singular covariance (duplicated or constant columns, fewer rows than columns) 
 range, RANK_DEFICIENT; `shrinkage` makes it regular. Where rounding hides whether it is singular
 (columns that differ in their ninth digit, one row far beyond all others), STALLED; from moments
 alone it is taken for singular. `residual` is 0, `objective` minus the mean log likelihood.
-Scores of data far from 0 are large numbers that cancel: standardise such data in float32.
+
+Of data far from 0, beside their spread, a score is the sum of large terms that cancel. What all
+classes have in common is left out of them then: S^-1 (m_c - m), m being the mean of the means, for
+S^-1 m_c. Where even so a third of the digits is not left, STALLED: standardise them.
+
 Shapes: `n` examples, `d` features, `k` classes.
 """
 
@@ -175,15 +179,18 @@ def _discriminants(divisor, s, valid, given, mask, source, rows=None):
     priors = _bayes.class_priors(given, s)
     covariance = _bayes.tied_covariance(s, divisor, given, mask)
     inverse = _linalg.pseudo_inverse(covariance, mask)
-    means = _scatter.means(s)
+    middle = dot(priors, s.offset)
     present = s.rows > 0
-    weights = jnp.where(present[:, None], _linalg.refined(inverse.matrix, covariance, means), 0)
-    bias = jnp.log(jnp.where(priors > 0, priors, 1)) - jnp.sum(weights * means, axis=1) / 2
-    bias = jnp.where(present & (priors > 0), bias, -jnp.inf)
+    apart = jnp.where(present[:, None], s.offset - middle[None, :], 0)
+    weights, bias, coarse = _bayes.linear_scores(
+        inverse, covariance, apart, s.centre + middle, _bayes.log_of(priors)
+    )
+    weights = jnp.where(present[:, None], weights, 0)
     small = _bayes.no_degrees(s, divisor)
     d = _bayes.number_of_features(s, mask)
     objective = _bayes.negative_log_likelihood(s, priors, covariance, inverse, d)
-    solved = _bayes.solved(inverse, rows, len(means), _bayes.few_degrees(s, given, mask))
+    lacking = _bayes.few_degrees(s, given, mask)
+    solved = _bayes.solved(inverse, rows, len(s.rows), lacking, coarse=coarse)
     info = _bayes.verdict(s, valid, small, solved, objective)
     params = Linear(weights=weights, bias=bias)
     return _bayes.settled(params, info, valid & ~small, (source, given)), info
@@ -238,12 +245,14 @@ def _relabelled(
     spread = values + shrinkage * (level - values)
     pulled = pull / spread[None, :]
     inner = _linalg.factor(jnp.eye(k, dtype=pull.dtype) - dot(pulled, pull.T))
-    means = mean[None, :] + offset
-    solved = means / spread[None, :] + dot(_linalg.solve(inner, dot(pulled, means.T)).T, pulled)
+    priors = sums.share if given is None else given / jnp.sum(given)
+    middle = dot(priors, offset)
+    apart, centre = offset - middle[None, :], mean + middle
+    solved = apart / spread[None, :] + dot(_linalg.solve(inner, dot(pulled, apart.T)).T, pulled)
     solved = solved * factor
     weights = dot(solved, vectors.T) * scale[None, :]
-    priors = sums.share if given is None else given / jnp.sum(given)
-    bias = jnp.log(jnp.where(priors > 0, priors, 1)) - jnp.sum(solved * means, axis=1) / 2
+    form = jnp.sum(solved * apart, axis=1)
+    bias = jnp.log(jnp.where(priors > 0, priors, 1)) - dot(solved, centre) - form / 2
     params = Linear(weights=weights, bias=jnp.where(priors > 0, bias, -jnp.inf))
     eps = float(jnp.finfo(values.dtype).eps)
     regular = jnp.min(spread) > eps**0.4 * jnp.max(spread)

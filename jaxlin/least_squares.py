@@ -346,6 +346,7 @@ class _Found(NamedTuple):
     """The solution of the normal equations: weights `(m, d)`, level `(m,)` at centre `(d,)`.
 
     rough: `()` bool, whether the equations may have lost more than a digit of what the data hold
+    spread: `()`, of the targets
     """
 
     weights: jax.Array
@@ -354,6 +355,7 @@ class _Found(NamedTuple):
     inverse: _linalg.Inverse
     objective: jax.Array
     rough: jax.Array
+    spread: jax.Array
 
 
 def _solve(system, l2, mask) -> _Found:
@@ -366,7 +368,8 @@ def _solved(system, whole, inverse) -> _Found:
     weights = _linalg.refined(inverse.matrix, whole, cross)
     left = jnp.maximum(square - jnp.sum(weights * cross), 0)
     rough = ~(inverse.pivot >= WELL_CONDITIONED) | (left < WELL_CONDITIONED * square)
-    return _Found(weights, level, centre, inverse, left / 2, rough)
+    spread = jnp.sqrt(jnp.maximum(square, 0))
+    return _Found(weights, level, centre, inverse, left / 2, rough, spread)
 
 
 def _refine(found: _Found, rows, l2, targets, bias) -> _Found:
@@ -400,21 +403,23 @@ def _refine(found: _Found, rows, l2, targets, bias) -> _Found:
 
 
 def _as_linear(found, s, valid, bias, source, rows=None):
-    weights, level, centre, inverse, objective, _ = found
+    weights, level, centre, inverse, objective, _, spread = found
     present = s.rows > 0
     weights = jnp.where(present[:, None], weights, 0)
     intercept = level - dot(weights, centre) if bias else jnp.zeros_like(level)
     intercept = jnp.where(present, intercept, -jnp.inf)
-    solved = _bayes.solved(inverse, rows, 1, centred=bias)
+    coarse = _bayes.is_coarse(dot(jnp.abs(weights), jnp.abs(centre)), spread)
+    solved = _bayes.solved(inverse, rows, 1, coarse=coarse, centred=bias)
     info = _bayes.verdict(s, valid, jnp.bool_(False), solved, objective)
     params = Linear(weights=weights, bias=intercept)
     return _bayes.settled(params, info, valid, source), info
 
 
 def _as_hyperplane(found, valid, bias, source, rows=None):
-    weights, level, centre, inverse, objective, _ = found
+    weights, level, centre, inverse, objective, _, spread = found
     intercept = level - dot(weights, centre) if bias else jnp.zeros_like(level)
-    solved = _bayes.solved(inverse, rows, 1, centred=bias)
+    coarse = _bayes.is_coarse(dot(jnp.abs(weights), jnp.abs(centre)), spread)
+    solved = _bayes.solved(inverse, rows, 1, coarse=coarse, centred=bias)
     status = jnp.where(valid, solved, Status.INVALID_DATA).astype(jnp.int32)
     nan = jnp.where(valid, 0, jnp.nan).astype(objective.dtype)
     params = Hyperplane(weights=weights[0], bias=intercept[0])

@@ -7,7 +7,8 @@ where the classes differ in shape and each has many more rows than features.
 
 A class with no more rows than features has no covariance of its own: CLASS_TOO_SMALL and NaN,
 unless pooled or shrunk. Columns that are constant or duplicated are RANK_DEFICIENT: the form and
-the determinant are those of the range. Where rounding hides whether they are, STALLED, see `lda`.
+the determinant are those of the range. Where rounding hides whether they are, STALLED, see `lda`;
+and so where data lie far from 0 beside their spread, as squares of that ratio cancel in a score.
 `residual` is 0, `objective` minus the mean log likelihood.
 Shapes: `n` examples, `d` features, `k` classes.
 """
@@ -19,6 +20,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _bayes, _checks, _closed_form, _scatter
+from jaxlin._linalg import dot
 from jaxlin.moments import ClassMoments, per_class
 from jaxlin.types import Info, Quadratic, Status
 
@@ -156,7 +158,12 @@ def _discriminants(divisor, s, valid, given, mask, source, rows=None):
     bias = jnp.where(present & (priors > 0), bias, -jnp.inf)
     params = Quadratic(quadratic=-matrix / 2, weights=weights, bias=bias)
     objective = _bayes.class_negative_log_likelihood(s, priors, inverses, d)
-    info = _bayes.verdict(s, valid, small, _bayes.solved(inverses, rows, len(means)), objective)
+    terms = jnp.abs(means)[:, None, :] * jnp.abs(matrix) * jnp.abs(means)[:, :, None]
+    apart = s.offset - dot(priors, s.offset)[None, :]
+    spread = jnp.sum(dot(matrix, apart[:, :, None])[..., 0] * apart, axis=1)
+    coarse = _bayes.is_coarse(jnp.sum(terms, axis=(1, 2)), jnp.max(spread, initial=0) + d)
+    solved = _bayes.solved(inverses, rows, len(means), coarse=coarse)
+    info = _bayes.verdict(s, valid, small, solved, objective)
     return _bayes.settled(params, info, valid & ~small, (source, given)), info
 
 

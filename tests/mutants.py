@@ -631,6 +631,18 @@ FAULTS = [
     *of(
         "_bayes.py",
         (
+            "scores keep what swamps them",
+            "common = jnp.where(felt, 0, common)",
+            "common = jnp.where(felt, common, common)",
+            "closed_forms::success_is_right_far_from_zero",
+        ),
+        (
+            "rounding is not felt",
+            "terms * lost > size",
+            "terms * lost > 1e9 * size",
+            "closed_forms::success_is_right_far_from_zero",
+        ),
+        (
             "the null space is not looked at",
             "doubtful |= _linalg.when(deficient, differ",
             "doubtful |= _linalg.when(deficient & False, differ",
@@ -1214,9 +1226,9 @@ FAULTS = [
         "lda.py",
         (
             "the whole form in a bias",
-            "jnp.sum(weights * means, axis=1) / 2\n    bias = jnp.where(present & (priors > 0)",
-            "jnp.sum(weights * means, axis=1)\n    bias = jnp.where(present & (priors > 0)",
-            "closed_forms::lda_is_scikit_learns",
+            "bias = jnp.log(jnp.where(priors > 0, priors, 1)) - dot(solved, centre) - form / 2",
+            "bias = jnp.log(jnp.where(priors > 0, priors, 1)) - dot(solved, centre) - form",
+            "resample::a_permutation_test_by_closed_form_is_the_loop",
         ),
         (
             "noise of n rows is not of one",
@@ -1275,8 +1287,8 @@ FAULTS = [
         ),
         (
             "a plane without priors",
-            "bias = _log(priors) - jnp.sum(weights * means, axis=1) / 2",
-            "bias = -jnp.sum(weights * means, axis=1) / 2",
+            "logs = _bayes.log_of(priors)",
+            "logs = 0 * priors",
             "closed_forms::the_generative_model_is_the_classifiers",
         ),
     ),

@@ -674,14 +674,14 @@ BEYOND_ROUNDING: dict[str, tuple[Status, set[str]]] = {
     # The sums are one to rounding only.
     "shares that sum to one": (Status.RANK_DEFICIENT, CLOSED | SMOOTH | {"firth"}),
     # Products of columns have the square of the data's condition.
-    "columns 1e-6 apart": (Status.STALLED, {"firth", "hard margin"}),
+    "columns 1e-6 apart": (Status.STALLED, {"firth", "hard margin", "qda.fit"}),
     "columns hardly apart": (Status.STALLED, CLOSED | SMOOTH | {"firth"}),
     "one row at 1e8, as labelled": (Status.STALLED, CLOSED | SMOOTH | MARGINS | {"firth"}),
     "one row at 1e8, mislabelled": (Status.STALLED, CLOSED | SMOOTH | MARGINS | {"firth"}),
-    # A weight's own rounding moves the scores by more than tol.
-    "an offset of 1e8": (Status.STALLED, SMOOTH | {"svm"}),
-    "a date in seconds": (Status.STALLED, SMOOTH | {"svm"}),
-    "a street far away": (Status.STALLED, MARGINS),
+    # A weight's own rounding moves the scores by more than tol; in a quadratic squares cancel.
+    "an offset of 1e8": (Status.STALLED, SMOOTH | {"svm", "qda.fit"}),
+    "a date in seconds": (Status.STALLED, SMOOTH | {"svm", "qda.fit"}),
+    "a street far away": (Status.STALLED, MARGINS | {"qda.fit"}),
     # A penalty on weights that are 1e-30 in these units is none.
     "huge units": (Status.STALLED, {"svm"}),
     "a street, hardly penalised": (Status.STALLED, {"svm.fit_crammer_singer"}),

@@ -699,3 +699,37 @@ def test_a_constant_column_is_the_bias_whatever_its_sums_round_to(fit, n):
         params, info = fit(x, y, sample_weight=weight, **options)
         assert info.status == Status.RANK_DEFICIENT
         assert not np.any(np.asarray(params.weights)[..., 0])
+
+
+OFFSETS = [(0.0, 1.0), (1e3, 1.0), (101_325.0, 20.0), (5.4e6, 500.0), (1e6, 1.0), (1.7e9, 1000.0)]
+
+
+@pytest.mark.parametrize("fit", [least_squares.fit, fisher.fit, lda.fit, qda.fit])
+def test_success_is_right_far_from_zero(fit):
+    """In single precision scores cancel: the same rows fitted near 0 in double tell what is right.
+
+    Wherever the fit says that it succeeded; and no linear one gives up at a pressure in pascals.
+    """
+    rng, y = np.random.default_rng(0), np.arange(400) % 2
+    z = rng.normal(size=(400, 2)) + 1.5 * y[:, None]
+    for offset, spread in OFFSETS:
+        x = (z * np.array([spread, 1.0]) + np.array([offset, 0.0])).astype(np.float32)
+        centred = x.astype(float) - x.astype(float).mean(axis=0)[None, :]
+        params, info = fit(x, y)
+        near, _ = fit(centred, y)
+        if info.status <= Status.RANK_DEFICIENT:
+            found, right = jaxlin.predict(params, x), jaxlin.predict(near, centred)
+            assert np.mean(np.asarray(found) != np.asarray(right)) <= 0.005, offset
+        else:
+            assert info.status == Status.STALLED
+            assert offset > (0 if fit is qda.fit else 1e5 * spread), offset
+
+
+def test_a_tied_model_far_from_zero_has_a_plane():
+    rng, y = np.random.default_rng(1), np.arange(100) % 3
+    x = rng.normal(size=(100, 2)) + y[:, None]
+    model, _ = gaussian.fit_tied((x + 1e5).astype(np.float32), y)
+    plane = gaussian.to_linear(model)
+    right = np.asarray(jaxlin.predict(lda.fit(x, y)[0], x))
+    found = np.asarray(jaxlin.predict(plane, (x + 1e5).astype(np.float32)))
+    assert np.mean(found != right) <= 0.03  # of data rounded to 0.008

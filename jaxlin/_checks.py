@@ -7,6 +7,7 @@ concrete does `raise_if_invalid` look at the data again, on the host, to say wha
 
 import dataclasses
 import math
+import warnings
 from typing import Any, NamedTuple
 
 import jax
@@ -22,6 +23,14 @@ class Axis:
     """The mesh axis over whose devices the rows are dealt; None: they are all here."""
 
     name: str | None = None
+
+
+# Rows of a column that are looked at for what a narrower dtype leaves of it.
+SAMPLED_ROWS = 2048
+HINTS = {
+    "O": " (columns of mixed kinds become numbers by .astype(float))",
+    "U": " (labels.encode numbers any values)",
+}
 
 
 class Table(NamedTuple):
@@ -109,12 +118,32 @@ def axis_of(name: Any) -> Axis:
 
 def matrix(x: Any, name: str = "x") -> jax.Array:
     """`x` as a float array `(n, d)`; integers and booleans take the default float dtype."""
-    x = real(x, name)
+    given, x = x, real(x, name)
+    if isinstance(given, np.ndarray) and given.dtype.itemsize > x.dtype.itemsize:
+        _warn_of_lost_digits(given, x.dtype, name)
     if x.ndim != 2:
         raise ValueError(f"{name}: expected shape (n, d), got {x.shape}")
     if x.shape[0] == 0:
         raise ValueError(f"{name}: expected at least one row, got shape {x.shape}")
     return x
+
+
+def _warn_of_lost_digits(given: np.ndarray, dtype: Any, name: str) -> None:
+    """Of columns that a narrower dtype leaves without two digits: a fit sees what is left."""
+    if given.ndim != 2 or given.dtype.kind != "f":
+        return
+    some = given[:: max(1, len(given) // SAMPLED_ROWS)]
+    known = np.isfinite(some)
+    most, least = (np.where(known, s * some, -np.inf).max(axis=0, initial=-np.inf) for s in (1, -1))
+    spread, size = most + least, np.maximum(np.abs(most), np.abs(least))
+    lost = (spread > 0) & (spread < 100 * float(np.finfo(dtype).eps) * size)
+    if np.any(lost):
+        warnings.warn(
+            f"{name}: in {np.dtype(dtype).name} {lost.sum()} of {lost.size} columns, the first "
+            f"of them {np.argmax(lost)}, keep fewer than two digits of how they vary: subtract an "
+            'offset, or jax.config.update("jax_enable_x64", True)',
+            stacklevel=2,
+        )
 
 
 def real(x: Any, name: str) -> jax.Array:
@@ -285,7 +314,8 @@ def array(value: Any, name: str) -> jax.Array:
     if not isinstance(value, jax.Array):
         value = np.asarray(value)
         if value.dtype.kind not in "biufV":  # V: the half precisions that numpy has no letter for
-            raise TypeError(f"{name}: expected numbers, got dtype {value.dtype}")
+            hint = HINTS.get(value.dtype.kind, "")
+            raise TypeError(f"{name}: expected numbers, got dtype {value.dtype}{hint}")
         # Without 64-bit integers jnp.asarray would wrap, and a wrapped label looks valid.
         if value.dtype.kind in "iu" and value.dtype.itemsize == 8:
             limits = np.iinfo(jax.dtypes.canonicalize_dtype(value.dtype))
@@ -363,7 +393,7 @@ def _row_problems(data: Table, num_classes: int | None) -> list[str]:
             "x",
             x,
             ~(np.abs(x) <= limit) & present[:, None],
-            f"not finite, or beyond {limit:.1e} in {np.dtype(dtype).name},",
+            f"not finite, or larger in size than {limit:.1e}",
         ),
     ]
     if y.dtype.kind == "f":

@@ -245,17 +245,18 @@ def _relabelled(
     spread = values + shrinkage * (level - values)
     pulled = pull / spread[None, :]
     inner = _linalg.factor(jnp.eye(k, dtype=pull.dtype) - dot(pulled, pull.T))
-    priors = sums.share if given is None else given / jnp.sum(given)
-    middle = dot(priors, offset)
-    apart, centre = offset - middle[None, :], mean + middle
-    solved = apart / spread[None, :] + dot(_linalg.solve(inner, dot(pulled, apart.T)).T, pulled)
+    means = mean[None, :] + offset
+    solved = means / spread[None, :] + dot(_linalg.solve(inner, dot(pulled, means.T)).T, pulled)
     solved = solved * factor
     weights = dot(solved, vectors.T) * scale[None, :]
-    form = jnp.sum(solved * apart, axis=1)
-    bias = jnp.log(jnp.where(priors > 0, priors, 1)) - dot(solved, centre) - form / 2
+    priors = sums.share if given is None else given / jnp.sum(given)
+    form = jnp.sum(solved * means, axis=1)
+    bias = jnp.log(jnp.where(priors > 0, priors, 1)) - form / 2
     params = Linear(weights=weights, bias=jnp.where(priors > 0, bias, -jnp.inf))
     eps = float(jnp.finfo(values.dtype).eps)
     regular = jnp.min(spread) > eps**0.4 * jnp.max(spread)
+    # Far from 0 a fit leaves out what all classes share.
+    regular &= jnp.max(form) * eps**0.5 < 1
     # The least eigenvalue of the inner matrix is no less than this: what is left within classes.
     regular &= inner.pivot * jnp.min(1 / inner.scale**2) >= _closed_form.LEAST_SPREAD
     valid = (shrinkage >= 0) & (shrinkage <= 1) & jnp.all(priors >= 0)

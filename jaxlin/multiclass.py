@@ -23,7 +23,6 @@ from jaxlin.types import Hyperplane, Info, Linear, Pairwise, Status
 Fit = Callable[..., tuple[Any, Info]]
 
 
-@functools.cache
 def one_vs_rest(fit: Fit) -> Fit:
     """Make a k-class fit of a binary one: one plane per class, against all others.
 
@@ -53,24 +52,9 @@ def one_vs_rest(fit: Fit) -> Fit:
       >>> jaxlin.predict(params, x).tolist()
       [0, 1, 2]
     """
-
-    def fit_one_vs_rest(
-        x: Any,
-        y: Any,
-        *,
-        num_classes: int | None = None,
-        sample_weight: Any = None,
-        key: jax.Array | None = None,
-        axis_name: str | None = None,
-        **options: Any,
-    ) -> tuple[Linear, Info]:
-        """One binary fit per class, against the others: see `multiclass.one_vs_rest`."""
-        return _run(_one_vs_rest, fit, x, y, num_classes, sample_weight, key, axis_name, options)
-
-    return _options.with_arguments_of(fit, fit_one_vs_rest, but=("init",))
+    return _of_rest(fit)
 
 
-@functools.cache
 def one_vs_one(fit: Fit) -> Fit:
     """Make a k-class fit of a binary one: one plane per pair of classes.
 
@@ -102,7 +86,29 @@ def one_vs_one(fit: Fit) -> Fit:
       >>> jaxlin.predict(params, x).tolist()
       [0, 0, 1, 1, 2]
     """
+    return _of_pairs(fit)
 
+
+@functools.cache
+def _of_rest(fit: Fit) -> Fit:
+    def fit_one_vs_rest(
+        x: Any,
+        y: Any,
+        *,
+        num_classes: int | None = None,
+        sample_weight: Any = None,
+        key: jax.Array | None = None,
+        axis_name: str | None = None,
+        **options: Any,
+    ) -> tuple[Linear, Info]:
+        """One binary fit per class, against the others: see `multiclass.one_vs_rest`."""
+        return _run(_one_vs_rest, fit, x, y, num_classes, sample_weight, key, axis_name, options)
+
+    return _options.with_arguments_of(fit, fit_one_vs_rest, but=("init",))
+
+
+@functools.cache
+def _of_pairs(fit: Fit) -> Fit:
     def fit_one_vs_one(
         x: Any,
         y: Any,

@@ -28,7 +28,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlin import _checks, _closed_form, _dispatch, _lanes, _linalg, _options, features
+from jaxlin import _checks, _closed_form, _dispatch, _lanes, _linalg, _options, features, metrics
 from jaxlin.types import Info, Status
 
 # Rows whose number is packed with a random one, a power of two.
@@ -413,7 +413,7 @@ def permutation_test(
     *,
     draws: int,
     strata: Any = None,
-    larger_is_better: bool = True,
+    larger_is_better: bool | None = None,
     sample_weight: Any = None,
     batch_size: int | None = None,
     **options: Any,
@@ -429,7 +429,8 @@ def permutation_test(
       fit, metric, x, y, weights, sample_weight: as in `cross_validate`.
       draws: the number of permutations, static.
       strata: `(n,)` integers: labels move between rows of the same number only.
-      larger_is_better: static; False for a loss.
+      larger_is_better: static; False for a loss. By default so for `metrics.log_loss` and
+        `metrics.brier`, and True for any other metric.
       batch_size: permutations at a time; by default chosen from the shapes.
       **options: handed to the fit unchanged. `num_classes` may be left out, eagerly.
 
@@ -467,7 +468,7 @@ def permutation_test(
         strata,
     )
     _raise_if_invalid(fit, info, problem)
-    good = null >= value[None] if larger_is_better else null <= value[None]
+    good = null >= value[None] if _larger(metric, larger_is_better) else null <= value[None]
     beaten = jnp.sum(good | jnp.isnan(null), axis=0)
     p_value = (1 + beaten.astype(value.dtype)) / (1 + draws)
     return value, null, jnp.where(jnp.isnan(value), jnp.nan, p_value)
@@ -519,7 +520,7 @@ def select(
     weights: Any,
     *,
     l2: Any,
-    larger_is_better: bool = True,
+    larger_is_better: bool | None = None,
     one_standard_error: bool = False,
     sample_weight: Any = None,
     batch_size: int | None = None,
@@ -534,7 +535,8 @@ def select(
     Args:
       fit, metric, x, y, weights, sample_weight: as in `cross_validate`.
       l2: `(m,)` penalties, or `(m, d)`, one per feature; in any order.
-      larger_is_better: static; False for a loss.
+      larger_is_better: static; False for a loss. By default so for `metrics.log_loss` and
+        `metrics.brier`, and True for any other metric.
       one_standard_error: static, whether that rule decides.
       batch_size: fits at a time; by default chosen from the shapes.
       **options: handed to the fit unchanged. `num_classes` may be left out, eagerly.
@@ -555,14 +557,14 @@ def select(
       >>> folds = resample.stratified_kfold(jax.random.key(0), y, folds=3)
       >>> l2 = jnp.array([100.0, 1.0, 0.01])
       >>> params, info, best = resample.select(
-      ...     logistic.fit, metrics.log_loss, x, y, folds, l2=l2, larger_is_better=False)
+      ...     logistic.fit, metrics.log_loss, x, y, folds, l2=l2)
       >>> round(best.item(), 3), info.status.item()
       (1.0, 0)
     """
     l2 = _penalties(fit, l2)
     problem = _problem(fit, x, y, weights, sample_weight, options)
     l2 = l2.astype(problem.dtype)
-    rule = (bool(larger_is_better), bool(one_standard_error))
+    rule = (_larger(metric, larger_is_better), bool(one_standard_error))
     arguments = (problem.data, problem.weights, l2)
     *found, info = _select(fit, metric, problem.static, rule, batch_size, *arguments)
     _raise_if_invalid(fit, info, problem, jnp.repeat(l2, info.status.size // len(l2), axis=0))
@@ -570,13 +572,13 @@ def select(
     return params, final, best
 
 
-@functools.cache
 def on_standardized(fit: Fit) -> Fit:
     """Make a fit that standardises the columns inside, and returns params in the units of x.
 
     The mean and deviation are those of the training weights, so that no fold sees what it holds
-    out. A fit with a penalty gets `l2` times each column's variance, which is the same optimum, and
-    x stays as it is; any other gets standardised columns.
+    out. A fit with a penalty gets `l2` times each column's variance, and x stays as it is: with a
+    bias the same optimum, without one columns are scaled but not centred. Any other fit gets
+    standardised columns.
 
     Args:
       fit: `fit(x, y, *, sample_weight, ...) -> (params, Info)`, whose params are a Hyperplane, a
@@ -598,7 +600,25 @@ def on_standardized(fit: Fit) -> Fit:
       >>> bool(abs(111.8034 * params.weights - scaled.weights)[0] < 1e-4)
       True
     """
+    return _on_standardized(fit)
 
+
+class _Problem(NamedTuple):
+    """What a fit is run on.
+
+    data: `(x, y, sample_weight, the traced options)`
+    weights: `(lanes, n)`, or None
+    """
+
+    static: tuple[tuple[str, Any], ...]
+    data: tuple[jax.Array, jax.Array, jax.Array | None, dict[str, Any]]
+    weights: jax.Array | None
+    options: dict[str, Any]
+    dtype: Any
+
+
+@functools.cache
+def _on_standardized(fit: Fit) -> Fit:
     def fit_on_standardized(
         x: Any, y: Any, *, sample_weight: Any = None, feature_mask: Any = None, **options: Any
     ) -> tuple[Any, Info]:
@@ -624,20 +644,6 @@ def on_standardized(fit: Fit) -> Fit:
         return features.unstandardize(scaler, params), info
 
     return _options.with_arguments_of(fit, fit_on_standardized)
-
-
-class _Problem(NamedTuple):
-    """What a fit is run on.
-
-    data: `(x, y, sample_weight, the traced options)`
-    weights: `(lanes, n)`, or None
-    """
-
-    static: tuple[tuple[str, Any], ...]
-    data: tuple[jax.Array, jax.Array, jax.Array | None, dict[str, Any]]
-    weights: jax.Array | None
-    options: dict[str, Any]
-    dtype: Any
 
 
 def _problem(fit, x, y, weights, sample_weight, options) -> _Problem:
@@ -678,6 +684,15 @@ def _at_least(value: Any, least: int, name: str) -> int:
     if value < least:
         raise ValueError(f"{name}: expected at least {least}, got {value}")
     return value
+
+
+def _larger(metric: Metric, given: bool | None) -> bool:
+    """Whether more of the metric is better: as given, or as those of `metrics` have it."""
+    if given is not None:
+        return bool(given)
+    while isinstance(metric, functools.partial):
+        metric = metric.func
+    return metric not in (metrics.log_loss, metrics.brier)
 
 
 def _penalties(fit: Fit, l2: Any) -> jax.Array:

@@ -1226,8 +1226,8 @@ FAULTS = [
         "lda.py",
         (
             "the whole form in a bias",
-            "bias = jnp.log(jnp.where(priors > 0, priors, 1)) - dot(solved, centre) - form / 2",
-            "bias = jnp.log(jnp.where(priors > 0, priors, 1)) - dot(solved, centre) - form",
+            "bias = jnp.log(jnp.where(priors > 0, priors, 1)) - form / 2",
+            "bias = jnp.log(jnp.where(priors > 0, priors, 1)) - form",
             "resample::a_permutation_test_by_closed_form_is_the_loop",
         ),
         (
@@ -1385,9 +1385,15 @@ FAULTS = [
     *of(
         "resample.py",
         (
+            "a loss is taken for a gain",
+            "return metric not in (metrics.log_loss, metrics.brier)",
+            "return metric not in (metrics.log_loss,)",
+            "resample::losses_are_known_to_be_losses",
+        ),
+        (
             "a null as good does not count",
-            "good = null >= value[None] if larger",
-            "good = null > value[None] if larger",
+            "good = null >= value[None] if _larger",
+            "good = null > value[None] if _larger",
             "resample::a_null_as_good_counts",
         ),
         (

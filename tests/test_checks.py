@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from jaxlin import _checks, perceptron
+from jaxlin import _checks, lda, multiclass, perceptron, resample
 from jaxlin.types import Info, Status
 
 X, Y = np.ones((4, 3)), np.array([0, 1, 0, 1])
@@ -222,7 +222,7 @@ VALUES = [
         {"x": put(X, (2, 1), np.nan)},
     ),
     (r"^x: 3 of 12 entries are not finite.*at \(1, 0\): -inf$", {"x": put(X, 1, -np.inf)}),
-    (r"^x: 1 of 12 .* beyond .* in float64.*at \(0, 2\): 1e\+200$", {"x": put(X, (0, 2), 1e200)}),
+    (r"^x: 1 of 12 .* larger in size than .*at \(0, 2\): 1e\+200$", {"x": put(X, (0, 2), 1e200)}),
     (r"^y: 1 of 4 entries are outside 0\.\.1 .*encode.*the first at 3: 2$", {"y": put(Y, 3, 2)}),
     (r"^y: 1 of 4 entries are outside 0\.\.1 .*the first at 3: -1$", {"y": put(Y, 3, -1)}),
     (r"^y: 1 of 4 entries are outside 0\.\.4 .*at 3: 5$", {"y": put(Y, 3, 5), "num_classes": 5}),
@@ -303,3 +303,28 @@ def test_the_safe_range_is_safe():
         limit = dtype(_checks.safe_range(dtype))
         assert np.isfinite(limit**2 * 100)
         assert limit > 1e17
+
+
+def test_digits_that_a_narrower_dtype_loses_are_missed():
+    """Of float64 that becomes float32: a fit could not know, and would be sure of what is left."""
+    x = np.random.default_rng(0).normal(size=(40, 3))
+    y = (x[:, 0] > 0).astype(int)
+    far = x + np.array([0.0, 1e6, 0.0])
+    holes = np.where(np.arange(40)[:, None] == 7, [np.nan, np.inf, 0.0], far)
+    weight = (np.arange(40) != 7).astype(float)
+    lda.fit(far, y)
+    with jax.enable_x64(False):
+        lda.fit(x, y)
+        lda.fit(far.astype(np.float32), y)  # nothing is lost here
+        lda.fit(np.full((40, 1), 1e9), y)  # nor of what does not vary
+        for given in (far, holes):
+            with pytest.warns(
+                UserWarning, match="x: in float32 1 of 3 columns, the first of them 1"
+            ):
+                lda.fit(given, y, sample_weight=weight)
+
+
+def test_a_combinator_takes_a_fit_alone():
+    for combinator in (multiclass.one_vs_rest, multiclass.one_vs_one, resample.on_standardized):
+        with pytest.raises(TypeError, match="takes 1 positional argument but 3 were given"):
+            combinator(lda.fit, X, [0, 1])

@@ -686,6 +686,20 @@ def test_selection_is_by_the_mean_over_folds(data):
     assert several, "the rule of one standard error was not put to the test"
 
 
+def test_losses_are_known_to_be_losses(data):
+    x, y = data
+    weights = resample.kfold(KEY, N, folds=FOLDS)
+    given = (x, y, weights)
+    for metric in (metrics.log_loss, metrics.brier, partial(metrics.log_loss), metrics.accuracy):
+        less = metric is not metrics.accuracy
+        l2 = np.array([1e-2, 100.0, 1.0])
+        *_, found = resample.select(logistic.fit, metric, *given, l2=l2)
+        *_, said = resample.select(logistic.fit, metric, *given, l2=l2, larger_is_better=not less)
+        assert found == said
+        run = partial(resample.permutation_test, KEY, logistic.fit, metric, *given, draws=9, l2=0.1)
+        assert run()[2] == run(larger_is_better=not less)[2]
+
+
 def test_nested_selection_is_a_vmap(data):
     x, y = data
     inner = resample.kfold(KEY, N, folds=FOLDS)

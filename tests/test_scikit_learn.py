@@ -134,9 +134,7 @@ def _chosen_penalty(d):
         use_legacy_attributes=False,
         l1_ratios=(0,),
     ).fit(d.x, d.two)
-    *_, ours = resample.select(
-        logistic.fit, metrics.log_loss, d.x, d.two, folds, l2=grid, larger_is_better=False
-    )
+    *_, ours = resample.select(logistic.fit, metrics.log_loss, d.x, d.two, folds, l2=grid)
     return 1 / (theirs.C_ * N * 2 / 3), ours
 
 

@@ -160,20 +160,19 @@ def _sums(task: _Task, columns: jax.Array, ratio: jax.Array | None = None):
     """Products `(q, p)` of columns `(n, q)` with the rows; with D `(n, k)` also the matrix of D."""
     problem, q = task.problem, columns.shape[1]
     m = problem.used.size
-    first, second = np.triu_indices(m)
 
     def products(block):
         z = _frame.columns(problem, block)
         given = _rows.where_rows(block.weight > 0, block.y)
         left = given[:, :q]
         if ratio is not None:
-            curve = _curvature(problem, given[:, q:])[:, first, second]
+            curve = _curvature(task.basis, given[:, q:])
             curved = (z[:, None, :] * curve[:, :, None]).reshape(z.shape[0], -1)
             left = jnp.concatenate([left, curved], axis=1)
         return dot(left.T, z), ()
 
     given = columns if ratio is None else jnp.concatenate([columns, ratio], axis=1)
-    entries = _rows.BLOCK_ENTRIES // (1 if ratio is None else max(1, first.size // 2))
+    entries = _rows.BLOCK_ENTRIES // (1 if ratio is None else max(1, m * (m + 1) // 4))
     total, _ = _rows.fold(products, problem.rows._replace(y=given), entries)
     sums = total[:q] * problem.spread[None, :]
     if ratio is None:
@@ -182,13 +181,19 @@ def _sums(task: _Task, columns: jax.Array, ratio: jax.Array | None = None):
     return sums, _passes.hessian_of(problem, total[q:].reshape(-1, p, p), m)
 
 
-def _curvature(problem: Problem, ratio: jax.Array) -> jax.Array:
-    """D - D 1 1' D / 1' D 1 of each row of `ratio (rows, k)`, in the basis, `(rows, m, m)`."""
+def _curvature(basis: jax.Array, ratio: jax.Array) -> jax.Array:
+    """D - D 1 1' D / 1' D 1 of each row of `ratio (rows, k)` in the basis, `(rows, m (m + 1) / 2)`.
+
+    The upper triangles, as sums over pairs of classes of d_r d_q / 1' D 1 (b_r - b_q)(b_r - b_q)':
+    nothing cancels, though one d may be 1e16 times the others.
+    """
+    k, m = basis.shape
+    r, q = np.triu_indices(k, 1)
+    first, second = np.triu_indices(m)
     total = jnp.sum(ratio, axis=1, keepdims=True)
-    part = ratio / jnp.where(total > 0, total, 1)
-    eye = jnp.eye(ratio.shape[1], dtype=ratio.dtype)
-    matrix = ratio[:, :, None] * (eye[None] - part[:, None, :])
-    return _frame.in_basis(problem, jnp.swapaxes(_frame.in_basis(problem, matrix), 1, 2))
+    pairs = ratio[:, r] * (ratio[:, q] / jnp.where(total > 0, total, 1))
+    apart = basis[r] - basis[q]
+    return dot(pairs, apart[:, first] * apart[:, second])
 
 
 def _feasible(task: _Task, dual: jax.Array) -> jax.Array:
@@ -356,7 +361,8 @@ def _advance(task: _Task, tol: jax.Array, state: _State) -> _State:
     reach = jnp.minimum(1, REACH * reach)
     step = jax.tree.map(lambda d: reach * d, step)
     # While products fall the gap, which theta's own duals make, may rise.
-    idle = jnp.where(better | (now < FALLING * state.mean), 0, state.idle + 1)
+    falling = (now < FALLING * state.mean) & (now > eps * best.primal)
+    idle = jnp.where(better | falling, 0, state.idle + 1)
     done = ~jnp.all(jnp.isfinite(step[0])) | (best.gap <= AIM * tol)
     done |= (idle >= PATIENCE) | (reach < LEAST_STEP)
     return _State(theta, a, z, top, step, now, best, state.steps + 1, idle, done)

@@ -487,8 +487,8 @@ FAULTS = [
         ),
         (
             "classes do not share a sum",
-            "matrix = ratio[:, :, None] * (eye[None] - part[:, None, :])",
-            "matrix = ratio[:, :, None] * (eye[None] + 0 * part[:, None, :])",
+            "apart = basis[r] - basis[q]",
+            "apart = basis[r] + basis[q]",
             "svm::no_classifier_is_better_than_the_gap_says",
         ),
         (

@@ -688,6 +688,7 @@ BEYOND_ROUNDING: dict[str, tuple[Status, set[str]]] = {
     # Duals that differ by as much as double precision has digits.
     "a street, weights 1e12 apart": (Status.STALLED, {"svm"}),
     "one row outweighs all": (Status.STALLED, {"svm"}),
+    "classes 1 : 1e6 by weight": (Status.STALLED, {"svm.fit_crammer_singer"}),
     # Beside Jeffreys' prior the rows weigh nothing, and their scores are anything.
     "tiny weights": (Status.STALLED, {"firth"}),
     # The first point passes, and is no optimum.

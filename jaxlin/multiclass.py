@@ -52,7 +52,7 @@ def one_vs_rest(fit: Fit) -> Fit:
       >>> jaxlin.predict(params, x).tolist()
       [0, 1, 2]
     """
-    return _of_rest(fit)
+    return _combined(_one_vs_rest, fit, "one_vs_rest")
 
 
 def one_vs_one(fit: Fit) -> Fit:
@@ -86,12 +86,14 @@ def one_vs_one(fit: Fit) -> Fit:
       >>> jaxlin.predict(params, x).tolist()
       [0, 0, 1, 1, 2]
     """
-    return _of_pairs(fit)
+    return _combined(_one_vs_one, fit, "one_vs_one")
 
 
 @functools.cache
-def _of_rest(fit: Fit) -> Fit:
-    def fit_one_vs_rest(
+def _combined(program: Callable, fit: Fit, name: str) -> Fit:
+    """The fit of k classes of this name; its params are what the program returns."""
+
+    def combined(
         x: Any,
         y: Any,
         *,
@@ -100,29 +102,12 @@ def _of_rest(fit: Fit) -> Fit:
         key: jax.Array | None = None,
         axis_name: str | None = None,
         **options: Any,
-    ) -> tuple[Linear, Info]:
-        """One binary fit per class, against the others: see `multiclass.one_vs_rest`."""
-        return _run(_one_vs_rest, fit, x, y, num_classes, sample_weight, key, axis_name, options)
+    ) -> tuple[Any, Info]:
+        return _run(program, fit, x, y, num_classes, sample_weight, key, axis_name, options)
 
-    return _options.with_arguments_of(fit, fit_one_vs_rest, but=("init",))
-
-
-@functools.cache
-def _of_pairs(fit: Fit) -> Fit:
-    def fit_one_vs_one(
-        x: Any,
-        y: Any,
-        *,
-        num_classes: int | None = None,
-        sample_weight: Any = None,
-        key: jax.Array | None = None,
-        axis_name: str | None = None,
-        **options: Any,
-    ) -> tuple[Pairwise, Info]:
-        """One binary fit per pair of classes: see `multiclass.one_vs_one`."""
-        return _run(_one_vs_one, fit, x, y, num_classes, sample_weight, key, axis_name, options)
-
-    return _options.with_arguments_of(fit, fit_one_vs_one, but=("init",))
+    combined.__name__ = combined.__qualname__ = f"fit_{name}"
+    combined.__doc__ = f"Binary fits as one: see `multiclass.{name}`."
+    return _options.with_arguments_of(fit, combined, but=("init",))
 
 
 def _run(program, fit, x, y, num_classes, sample_weight, key, axis_name, options):

@@ -100,14 +100,14 @@ class Csv(Source):
                 if not rows:
                     return
                 if block >= start:
-                    yield self._numbers(rows, len(names), column)
+                    yield self._numbers(rows, names, column)
                 block += 1
 
-    def _numbers(self, rows: list[tuple[int, list[str]]], width: int, column: int) -> Block:
+    def _numbers(self, rows: list[tuple[int, list[str]]], names: list[str], column: int) -> Block:
         for line, cells in rows:
-            if len(cells) != width:
+            if len(cells) != len(names):
                 raise ValueError(
-                    f"{self._path}: line {line} has {len(cells)} cells, expected {width}"
+                    f"{self._path}: line {line} has {len(cells)} cells, expected {len(names)}"
                 )
         labels = [cells.pop(column) for _, cells in rows]
         try:
@@ -115,10 +115,14 @@ class Csv(Source):
         except ValueError:
             x = np.full((1, 1), np.nan)
         if not np.isfinite(x).all():
-            line, cell = next(
-                (line, cell) for line, cells in rows for cell in cells if not is_number(cell)
+            others = [name for at, name in enumerate(names) if at != column % len(names)]
+            line, name, cell = next(
+                (line, name, cell)
+                for line, cells in rows
+                for name, cell in zip(others, cells, strict=True)
+                if not is_number(cell)
             )
-            raise ValueError(f"{self._path}: line {line}: {cell!r} is no number")
+            raise ValueError(f"{self._path}: line {line}, column {name!r}: {cell!r} is no number")
         if self.classes is None:
             return x, np.array(labels), None
         try:

@@ -313,7 +313,7 @@ def test_csv(tmp_path):
         streaming.csv(path)
     lines[4000] = "1,2,3,4,x,6,one"
     path.write_text("\n".join(lines))
-    with pytest.raises(ValueError, match="line 4001: 'x' is no number"):
+    with pytest.raises(ValueError, match="line 4001, column 'column 5': 'x' is no number"):
         streaming.csv(path, target=-1)
     with pytest.raises(ValueError, match="no column 'sort'"):
         streaming.csv(path, target="sort")

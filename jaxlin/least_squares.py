@@ -9,7 +9,8 @@ Solved from centred statistics; where columns are correlated, or explain nearly 
 pass of refinement over the data, which keeps the digits that the normal equations lose. Where
 columns are dependent and not penalised, the weights of least norm, RANK_DEFICIENT; where rounding
 hides whether they are (a column leaves the span of others in its ninth digit only), weights that
-fit about as well, STALLED. `residual` is 0; `objective` is what is minimised.
+fit about as well, STALLED; and STALLED where data lie so far from 0, beside their spread, that the
+bias cannot be written well enough. `residual` is 0; `objective` is what is minimised.
 
 A ridge head in the inner loop of meta-learning: features trained so that a head fitted to a few
 rows of a task is right about others.

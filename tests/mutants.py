@@ -280,6 +280,12 @@ FAULTS = [
     *of(
         "_frame.py",
         (
+            "a column of roundings is a constant",
+            "in_play = largest > 0",
+            "in_play = largest > 4 * eps * jnp.abs(centre * scale)",
+            "logistic::a_column_of_roundings_is_no_constant",
+        ),
+        (
             "the bias moves the other way",
             "theta[:, d] - dot(weights, problem.centre)",
             "theta[:, d] + dot(weights, problem.centre)",

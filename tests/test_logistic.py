@@ -672,3 +672,18 @@ def test_firth_is_finite_where_a_plane_separates():
     alone, info = logistic.fit_firth(np.ones((9, 1)), np.ones(9, int), feature_mask=[False])
     assert info.status == Status.CONVERGED
     np.testing.assert_allclose(alone.bias, np.log(9.5 / 0.5), rtol=1e-10)
+
+
+def test_a_column_of_roundings_is_no_constant():
+    """In single precision 1 and its two neighbours; a fit without it is not the optimum."""
+    rng, y = np.random.default_rng(0), np.arange(200) % 2
+    x = rng.normal(size=(200, 2)) + y[:, None]
+    x[:, 1] = 1 + 1.2e-7 * rng.integers(-1, 2, size=200)
+    x = x.astype(np.float32)
+    assert len(np.unique(x[:, 1])) > 1
+    _, info = logistic.fit(x, y)
+    assert info.status == Status.STALLED
+    params, info = logistic.fit(x, y, l2=1e-3)
+    assert info.status == Status.CONVERGED and params.weights[1] != 0
+    _, info = logistic.fit(np.where(np.arange(2) == 1, x[0, 1], x), y)
+    assert info.status == Status.RANK_DEFICIENT

@@ -687,3 +687,18 @@ def test_a_column_of_roundings_is_no_constant():
     assert info.status == Status.CONVERGED and params.weights[1] != 0
     _, info = logistic.fit(np.where(np.arange(2) == 1, x[0, 1], x), y)
     assert info.status == Status.RANK_DEFICIENT
+
+
+@pytest.mark.parametrize("solver", [solvers.newton, solvers.lbfgs])
+def test_a_loose_tol_makes_no_optimum(solver):
+    """Residuals pass long before the optimum that is not there: only a proof says CONVERGED."""
+    x = np.array([[0.0, 1.0], [1.0, -1.0], [1.0, -1.0], [2.0, 1.0], [0.0, 3.0], [2.0, -2.0]])
+    kinds = {
+        Status.SEPARABLE: [0, 0, 0, 1, 0, 1],
+        Status.QUASI_SEPARABLE: [0, 0, 1, 1, 0, 1],
+        Status.CONVERGED: [0, 1, 0, 1, 1, 0],
+    }
+    for kind, y in kinds.items():
+        for tol in (1.0, 1e-2, 1e-4, 1e-6):
+            _, info = logistic.fit(x, np.array(y), tol=tol, solver=solver)
+            assert info.status == kind, tol

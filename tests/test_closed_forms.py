@@ -733,3 +733,15 @@ def test_a_tied_model_far_from_zero_has_a_plane():
     right = np.asarray(jaxlin.predict(lda.fit(x, y)[0], x))
     found = np.asarray(jaxlin.predict(plane, (x + 1e5).astype(np.float32)))
     assert np.mean(found != right) <= 0.03  # of data rounded to 0.008
+
+
+@pytest.mark.parametrize("fit", [lda.fit, least_squares.fit])
+def test_a_combination_of_columns_is_told_in_any_units(fit):
+    """Of integers, so exactly dependent; now and then the least pivot is far above rounding."""
+    rng, p = np.random.default_rng(1), 8
+    x = rng.integers(-9, 10, size=(2000, 30, p)).astype(float)
+    x[..., -1] = np.einsum("bnp,bp->bn", x[..., :-1], rng.integers(-3, 4, size=(2000, p - 1)))
+    x = x[..., rng.permutation(p)] * 10.0 ** rng.integers(-3, 4, size=(2000, 1, p))
+    y = rng.integers(0, 2, size=(2000, 30))
+    _, info = jax.jit(jax.vmap(functools.partial(fit, num_classes=2)))(x, y)
+    assert (info.status == Status.RANK_DEFICIENT).all()

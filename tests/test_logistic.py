@@ -702,3 +702,15 @@ def test_a_loose_tol_makes_no_optimum(solver):
         for tol in (1.0, 1e-2, 1e-4, 1e-6):
             _, info = logistic.fit(x, np.array(y), tol=tol, solver=solver)
             assert info.status == kind, tol
+
+
+@pytest.mark.parametrize("hair", [1e-2, 1e-5, 1e-7, 1e-9])
+def test_one_row_that_crosses_by_a_hair_is_an_optimum(hair):
+    """Without it the classes are quasi-separable, and a direction that only it opposes remains."""
+    x = np.array([[0, -1], [0, 1], [0, -1], [0, 1], [1, 0], [2, 1], [-1, 0], [-2, 1], [-hair, 0.3]])
+    y = np.array([0, 1, 1, 0, 1, 1, 0, 0, 1])
+    for last in (1.0, 1e-3, 1e-6):
+        _, info = logistic.fit(x, y, sample_weight=np.array([1.0] * 8 + [last]))
+        assert info.status == Status.CONVERGED
+    _, info = logistic.fit(x[:8], y[:8])
+    assert info.status == Status.QUASI_SEPARABLE

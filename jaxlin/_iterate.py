@@ -68,7 +68,7 @@ def newton_step(
     The step is NaN if H is indefinite.
     """
     p = grad.shape[0]
-    shift = damping * jnp.max(jnp.abs(grad), initial=0)
+    shift = damping * _linalg.largest(jnp.abs(grad))
     ridge = float(jnp.finfo(grad.dtype).eps) * p
     whole = _linalg.factor(hess + shift * jnp.eye(p, dtype=hess.dtype), ridge)
     return -_linalg.solve(whole, grad), whole
@@ -405,4 +405,4 @@ def warm_up(
 
 
 def residual_of(grad: jax.Array) -> jax.Array:
-    return jnp.max(jnp.abs(grad), initial=0)
+    return _linalg.largest(jnp.abs(grad))

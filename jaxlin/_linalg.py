@@ -37,6 +37,14 @@ def power_of_two(a: jax.Array) -> jax.Array:
     return jnp.where(power > 0, power, 1)
 
 
+def largest(a: jax.Array) -> jax.Array:
+    """The largest entry, at least 0, or NaN where one is NaN.
+
+    From arrays of 4,096 entries and more the compilers of jax 0.11 and 0.12 drop NaN (CPU).
+    """
+    return jnp.where(jnp.any(jnp.isnan(a)), jnp.nan, jnp.max(a, initial=0))
+
+
 class Factor(NamedTuple):
     """Cholesky of a symmetric matrix A with unit diagonal: diag(scale) A diag(scale) = L L'.
 
@@ -57,7 +65,9 @@ def factor(a: jax.Array, ridge: float | jax.Array = 0.0) -> Factor:
     scale = jax.lax.rsqrt(jnp.where(diagonal > 0, diagonal, 1))
     scaled = a * scale[:, None] * scale[None, :] + jnp.where(eye, ridge, 0).astype(a.dtype)
     lower = jax.lax.linalg.cholesky(scaled, symmetrize_input=False)
-    return Factor(lower, scale, jnp.min(jnp.where(eye, lower, jnp.inf), initial=jnp.inf) ** 2)
+    pivot = jnp.min(jnp.where(eye, lower, jnp.inf), initial=jnp.inf) ** 2
+    # As `largest`: a matrix without a factor has no pivot.
+    return Factor(lower, scale, jnp.where(jnp.any(jnp.isnan(lower)), jnp.nan, pivot))
 
 
 def half_solve(f: Factor, b: jax.Array) -> jax.Array:
@@ -226,7 +236,7 @@ def range_of(a: jax.Array) -> Range:
     moved = dot(units, units.T * scale[None, :])
     # Where the null space is known to few digits, the way to the least norm is not along it.
     felt = jnp.abs(dot(scaled, moved / scale[:, None]))
-    clear = jnp.max(felt, initial=0) <= 4 * ulps * jnp.max(values, initial=0)
+    clear = largest(felt) <= 4 * ulps * jnp.max(values, initial=0)
     onto = jnp.diag(scale) - jnp.where(clear, moved, 0)
     return Range(null, onto, level, clear)
 

@@ -165,7 +165,7 @@ def prove(spec: Spec, problem: Problem, run: Run, tol: jax.Array) -> Outcome:
     separated = point.margin > 0
     # The loop's own factor will do if neither rounding nor damping can be felt in it.
     least = RANK_ULPS * size * jnp.finfo(run.hess.dtype).eps
-    damped = run.damping * jnp.max(jnp.abs(point.grad), initial=0) * jnp.max(run.whole.scale**2)
+    damped = run.damping * _linalg.largest(jnp.abs(point.grad)) * jnp.max(run.whole.scale**2)
     sound = _linalg.least_eigenvalue(run.whole) >= least + RANK_ULPS * damped
     unsettled = ~sound & ~separated & (point.residual <= tol)
     proof = _proof.Proof(

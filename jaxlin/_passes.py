@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlin import _frame, _rows, solvers
+from jaxlin import _frame, _linalg, _rows, solvers
 from jaxlin._frame import Problem
 from jaxlin._linalg import dot
 
@@ -283,7 +283,7 @@ def residual(problem: Problem, grad: jax.Array) -> jax.Array:
     # Moving a weight of a centred column moves the bias against it.
     last = grad[:, d:] if grad.shape[1] > d else jnp.zeros_like(grad[:, :1])
     centred = grad - problem.shift[None, :] * last
-    return jnp.max(jnp.abs(_frame.of_basis(problem, centred) * problem.unit[None, :]), initial=0)
+    return _linalg.largest(jnp.abs(_frame.of_basis(problem, centred) * problem.unit[None, :]))
 
 
 def flat_gradient(spec: Spec, problem: Problem, flat: jax.Array) -> jax.Array:

@@ -179,7 +179,7 @@ def recedes(
         return (), jnp.max(jnp.where(live, worst, -jnp.inf))
 
     _, worst = _rows.fold(opposition, problem.rows)
-    balanced = jnp.max(jnp.abs(force), initial=0) <= BALANCE * jnp.max(size, initial=0)
+    balanced = _linalg.largest(jnp.abs(force)) <= BALANCE * jnp.max(size, initial=0)
     return (worst <= 0) & balanced & (some > 0)
 
 

@@ -15,7 +15,18 @@ from sklearn.discriminant_analysis import (
 from sklearn.linear_model import Ridge
 
 import jaxlin
-from jaxlin import datasets, fisher, gaussian, lda, least_squares, linear, moments, qda, quadratic
+from jaxlin import (
+    _linalg,
+    datasets,
+    fisher,
+    gaussian,
+    lda,
+    least_squares,
+    linear,
+    moments,
+    qda,
+    quadratic,
+)
 from jaxlin.types import Hyperplane, Status
 from tests.public import assert_close, stack, thorough
 
@@ -745,3 +756,16 @@ def test_a_combination_of_columns_is_told_in_any_units(fit):
     y = rng.integers(0, 2, size=(2000, 30))
     _, info = jax.jit(jax.vmap(functools.partial(fit, num_classes=2)))(x, y)
     assert (info.status == Status.RANK_DEFICIENT).all()
+
+
+def test_many_lanes_that_have_no_factor():
+    """Later compilers than those of jax 0.10 drop NaN from the maxima of large arrays."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(64, 8, 24)), np.tile(np.arange(8) % 2, (64, 1))
+    for fit in (lda.fit, least_squares.fit):
+        params, info = jax.jit(jax.vmap(functools.partial(fit, num_classes=2)))(x, y)
+        assert (info.status == Status.RANK_DEFICIENT).all()
+        assert not np.isnan(params.weights).any()
+    gaps = np.ones((1000, 10))
+    gaps[1:, 5] = np.nan
+    assert np.isnan(jax.jit(jax.vmap(_linalg.largest))(gaps)[1:]).all()

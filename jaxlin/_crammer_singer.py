@@ -85,7 +85,7 @@ class _State(NamedTuple):
     """A point strictly inside, and the step from it.
 
     theta: `(m, p)`; dual, slack: `(n, k)`, a and z; top: `(n,)`, eta; step: what is added to them
-    mean: `()`, of the products a z
+    mean: `()`, of the products a z, the least so far
     """
 
     theta: jax.Array
@@ -365,4 +365,5 @@ def _advance(task: _Task, tol: jax.Array, state: _State) -> _State:
     idle = jnp.where(better | falling, 0, state.idle + 1)
     done = ~jnp.all(jnp.isfinite(step[0])) | (best.gap <= AIM * tol)
     done |= (idle >= PATIENCE) | (reach < LEAST_STEP)
-    return _State(theta, a, z, top, step, now, best, state.steps + 1, idle, done)
+    least = jnp.minimum(now, state.mean)
+    return _State(theta, a, z, top, step, least, best, state.steps + 1, idle, done)

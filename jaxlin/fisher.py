@@ -310,6 +310,7 @@ def _fit(threshold, data):
     coarse = _bayes.is_coarse(
         dot(jnp.abs(weights), jnp.abs(origin)), jnp.maximum(told, jnp.sqrt(told))
     )
+    coarse |= ~jnp.isfinite(jax.lax.stop_gradient(params.bias))
     solved = _bayes.solved(inverse, rows, len(s.rows), coarse=coarse)
     info = _bayes.verdict(s, valid, alone, solved, -dot(weights, apart))
     return _implicit.guarded(params, valid & ~alone, data), info

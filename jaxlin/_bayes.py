@@ -222,7 +222,8 @@ def is_coarse(terms: jax.Array, size: jax.Array) -> jax.Array:
       size: of the differences between scores that matter.
     """
     lost = float(jnp.finfo(terms.dtype).eps) ** (1 - DIGITS_LEFT)
-    return jnp.any(jax.lax.stop_gradient(terms * lost > size))
+    # In this order, so that terms that are no numbers are no success.
+    return ~jnp.all(jax.lax.stop_gradient(terms * lost <= size))
 
 
 def linear_scores(

@@ -278,7 +278,7 @@ def _measured(d):
     return np.array(theirs), np.array([*ours, *metrics.confusion(s, d.two).ravel()])
 
 
-# What each row of the README's table says; an estimator's variants stand beside each other.
+# What rows of the README's table say; an estimator's variants stand beside each other.
 CONVERSIONS = {
     "Perceptron": [_a_perceptron],
     "SGDClassifier": [_descent],
@@ -328,7 +328,7 @@ def table():
     return re.findall(r"^\| (.*?) \|", section, re.MULTILINE), section
 
 
-def test_every_row_of_the_table_is_checked():
+def test_what_is_checked_is_in_the_table():
     rows, _ = table()
     named = {name for row in rows for name in CONVERSIONS if re.search(rf"[`.]{name}\b", row)}
     assert named == set(CONVERSIONS)

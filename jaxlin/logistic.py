@@ -257,8 +257,12 @@ def _fit_firth(bias, complete, data, offset, tol, max_steps):
         tol=tol / SLACK,
         max_steps=jnp.where(valid, max_steps, 0),
     )
+    # An information that has no factor, singular to rounding, is no place to start.
+    begun = info.status != Status.INVALID_DATA
+    theta = jnp.where(begun, theta, 0)
     still = jax.lax.stop_gradient((theta, *arguments))
     residual = _passes.residual(problem, jax.grad(_jeffreys)(*still)[None, :])
+    residual = jnp.where(begun, residual, jnp.inf)
     still, found = _linalg.after(residual, (still, theta))
     if complete:
         deficient = jnp.any(null != 0)
@@ -275,11 +279,12 @@ def _fit_firth(bias, complete, data, offset, tol, max_steps):
     # The determinant in the user's units and of sums.
     units = jnp.log(jnp.where(problem.spread[:d] > 0, _frame.unscaled(problem), 1))
     number = jnp.sum(problem.spread > 0).astype(dtype)
+    objective = jnp.where(begun, info.objective, jnp.inf)
     moved = jnp.sum(units) - number * jnp.log(total) / 2
     said = Info(
         status=jnp.where(valid, status, Status.INVALID_DATA).astype(jnp.int32),
         steps=info.steps,
-        objective=jnp.where(valid, info.objective + moved / total, jnp.nan),
+        objective=jnp.where(valid, objective + moved / total, jnp.nan),
         residual=jnp.where(valid, residual, jnp.nan),
     )
     found = _frame.leave(problem, found[None, :], bias)

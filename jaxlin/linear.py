@@ -169,7 +169,8 @@ def margin(params: Hyperplane, x: Any, y: Any, *, sample_weight: Any = None) -> 
       sample_weight: `(n,)`; rows of weight 0 are absent.
 
     Returns:
-      `()`: positive exactly where the plane separates the classes; inf without rows.
+      `()`: positive exactly where the plane separates the classes; inf without rows, NaN where
+      a row is no number.
 
     Example:
       >>> import jax.numpy as jnp
@@ -184,7 +185,8 @@ def margin(params: Hyperplane, x: Any, y: Any, *, sample_weight: Any = None) -> 
     agreement = jnp.where(data.y > 0, s, -s)
     if data.sample_weight is not None:
         agreement = jnp.where(data.sample_weight != 0, agreement, jnp.inf)
-    return jnp.min(agreement)
+    # As `_linalg.largest`: of many rows compilers drop NaN from the minimum.
+    return jnp.where(jnp.any(jnp.isnan(agreement)), jnp.nan, jnp.min(agreement))
 
 
 def between(params: Linear, i: Any, j: Any) -> Hyperplane:

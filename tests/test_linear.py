@@ -156,6 +156,8 @@ def test_margin():
     holed[2] = np.nan
     assert linear.margin(PLANE, holed, wrong, sample_weight=weight) > 0
     assert np.isnan(linear.margin(PLANE, holed, y))
+    # Of thousands of rows too, whose least some compilers take without NaN.
+    assert np.isnan(linear.margin(PLANE, np.tile(holed, (2000, 1)), np.tile(y, 2000)))
     assert linear.margin(PLANE, X, y, sample_weight=0 * weight) == np.inf
     with pytest.raises(TypeError, match="y: expected integer or bool class indices"):
         linear.margin(PLANE, X, 1.0 * y)

@@ -30,7 +30,7 @@ from jaxlin import (
 )
 from jaxlin.types import Status
 from tests import public
-from tests.public import FITS, D, N
+from tests.public import FITS, SPARE, D, N
 
 SEEDS = st.integers(0, 2**32 - 1)
 FEW = settings(max_examples=4, deadline=None, derandomize=True)
@@ -169,6 +169,36 @@ def _a_weight_of_two_is_the_row_twice(name, dtype, seed):
     assert_follow(name, dtype, [(one, x), ((other, x), "weights")])
 
 
+def _a_column_twice_is_the_column(name, dtype, seed):
+    """The same scores, and of all the weights that give them the least."""
+    x, y, weight, mask = FITS[name].draw(seed)
+    narrow, second = mask & (np.arange(D) != 1), np.arange(D) == 1
+    twice = np.where(second, x[:, :1], x)
+    lanes = [(x, y, weight, narrow), (twice, y, weight, mask)] * 2
+    (params, status), (other, its_status), *_ = fitted(name, lanes, dtype)
+    if status == Status.CONVERGED:
+        assert its_status == Status.RANK_DEFICIENT or dtype == np.float32
+        assert_follow(
+            name, dtype, [((params, status), x), (((other, status), twice), "a column twice")]
+        )
+
+
+def _alone_or_among_others(name, dtype, seed):
+    """Eager, one by one, or as lanes of a compiled program: the same, in the dtype of x."""
+    lanes = [FITS[name].draw(seed + i) for i in range(4)]
+    lanes[2][3][1] = False
+    for (x, *rest), (among, its_status) in zip(lanes, fitted(name, lanes, dtype), strict=True):
+        params, info = FITS[name](x.astype(dtype), *rest)
+        for leaf in (*params, *among, info.objective, info.residual):
+            assert leaf.dtype == dtype
+        assert its_status == info.status or dtype == np.float32
+        status = max(its_status, int(info.status))
+        if status <= Status.RANK_DEFICIENT or (status <= Status.MAX_STEPS and name in WALKS):
+            expected, found = scores(params, x), scores(among, x)
+            size = np.max(np.abs(expected[np.isfinite(expected)]), initial=1)
+            np.testing.assert_allclose(found, expected, atol=tolerance(name, dtype) * size)
+
+
 test_neither_order_nor_origin_nor_axes_matter, test_axes_often = profiles(
     OPTIMA, _no_origin_no_order_no_axes
 )
@@ -179,6 +209,11 @@ test_names_of_classes_do_not_matter, test_names_often = profiles(public.NAMES, _
 test_a_weight_of_two_is_the_row_twice, test_weights_often = profiles(
     OPTIMA, _a_weight_of_two_is_the_row_twice
 )
+test_a_column_twice_is_the_column, test_columns_often = profiles(
+    [name for name in OPTIMA if "l2" not in options_of(name) and "svm." not in name],
+    _a_column_twice_is_the_column,
+)
+test_alone_or_among_others, test_alone_often = profiles(public.NAMES, _alone_or_among_others)
 
 
 # --- whatever the lanes hold ---------------------------------------------------------------------
@@ -219,6 +254,24 @@ def _no_neighbour_no_end(name, dtype, seed, wild, legal):
 
 test_no_neighbour_matters_and_every_loop_ends, test_ends_often = profiles(
     public.NAMES, _no_neighbour_no_end, wild=LANE, legal=LEGAL
+)
+
+
+def _what_is_absent_holds_anything(name, dtype, seed, wild):
+    """Rows of weight 0, with labels outside of the classes, and masked columns: not a bit."""
+    x, y, weight, mask = FITS[name].draw(seed)
+    anything, labels, _, _ = wild
+    weight[SPARE], mask[1] = 0, False
+    held = np.isin(np.arange(N), SPARE)
+    hidden = held[:, None] | ~mask[None, :]
+    with np.errstate(all="ignore"):
+        spoiled = np.where(hidden, anything, x), np.where(held, labels, y), weight, mask
+        params, info = run(name, [(x, y, weight, mask), spoiled] * 2, dtype)
+    public.assert_identical(public.lane((params, info), 1), public.lane((params, info), 0))
+
+
+test_what_is_absent_holds_anything, test_absent_often = profiles(
+    public.NAMES, _what_is_absent_holds_anything, wild=LANE
 )
 
 
@@ -274,14 +327,6 @@ def test_an_endless_penalty_leaves_the_classes_shares(name):
         np.testing.assert_allclose(stronger.bias, empty.bias, atol=1e-6)
 
 
-def test_from_its_optimum_a_fit_does_not_move():
-    x, y, *_ = FITS["logistic.fit"].draw(4)
-    first, _ = logistic.fit(x, y)
-    again, info = logistic.fit(x, y, init=first)
-    assert info.status == Status.CONVERGED and info.steps <= 1
-    public.assert_close(again, first, 1e-12)
-
-
 def often(law):
     """An identity with few examples, and among the thorough tests with many."""
     drawn = given(seed=SEEDS)
@@ -309,6 +354,37 @@ def _softmax_of_two_classes_is_logistic(seed):
     one, _ = logistic.fit(x, y, l2=0.05, sample_weight=weight)
     both, _ = softmax.fit(x, y, num_classes=2, l2=0.1, sample_weight=weight)
     public.assert_close(linear.between(both, 0, 1), one, 1e-9)
+
+
+def _counts_are_their_rows(seed):
+    """Trials and the share of them that succeeded, or a row for each."""
+    rng = np.random.default_rng(seed)
+    x, trials = public.grid(rng, N, D), rng.integers(1, 6, size=N)
+    successes = rng.binomial(trials, 0.3 + 0.4 / (1 + np.exp(-x[:, 0])))
+    # Five rows for each, of which so many are there.
+    each, order = np.repeat(np.arange(N), 5), np.tile(np.arange(5), N)
+    y, present = (order < successes[each]).astype(int), (order < trials[each]).astype(float)
+    share = successes / trials
+    both = np.stack([1 - share, share], axis=1)
+    for fit in (logistic.fit, logistic.fit_firth):
+        plane, info = fit(x[each], y, sample_weight=present)
+        counted, its_info = fit(x, share, sample_weight=trials)
+        assert its_info.status == info.status == Status.CONVERGED
+        public.assert_close(counted, plane, 1e-8)
+        np.testing.assert_allclose(its_info.objective, info.objective, rtol=1e-12)
+    params, _ = softmax.fit(x[each], y, num_classes=2, l2=0.1, sample_weight=present)
+    counted, _ = softmax.fit(x, both, num_classes=2, l2=0.1, sample_weight=trials)
+    public.assert_close(counted, params, 1e-8)
+
+
+def _from_its_optimum_a_fit_does_not_move(seed):
+    x, y, weight = binary(seed)
+    for fit in (logistic.fit, functools.partial(softmax.fit, num_classes=2)):
+        for l2 in (0.0, 0.1):
+            first, _ = fit(x, y, sample_weight=weight, l2=l2)
+            again, info = fit(x, y, sample_weight=weight, l2=l2, init=first)
+            assert info.status == Status.CONVERGED and info.steps <= 1
+            public.assert_close(again, first, 1e-12)
 
 
 def _one_vs_rest_of_two_classes_is_the_fit(seed):
@@ -356,6 +432,10 @@ def _a_sphere_is_a_plane_among_ball_features(seed):
 test_two_classes_have_one_direction, test_directions_often = often(_one_direction)
 test_softmax_of_two_classes_is_logistic, test_softmax_often = often(
     _softmax_of_two_classes_is_logistic
+)
+test_counts_are_their_rows, test_counts_often = often(_counts_are_their_rows)
+test_from_its_optimum_a_fit_does_not_move, test_refits_often = often(
+    _from_its_optimum_a_fit_does_not_move
 )
 test_one_vs_rest_of_two_classes_is_the_fit, test_one_vs_rest_often = often(
     _one_vs_rest_of_two_classes_is_the_fit

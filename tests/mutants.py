@@ -1306,8 +1306,8 @@ FAULTS = [
         ),
         (
             "the largest margin",
-            "return jnp.min(agreement)",
-            "return jnp.max(agreement)",
+            "jnp.min(agreement))",
+            "jnp.max(agreement))",
             "linear::margin",
         ),
         (

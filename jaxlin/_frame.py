@@ -113,9 +113,8 @@ def make(rows: _rows.Rows, l2: jax.Array, bias: bool, basis: jax.Array | None = 
 
     def moments(block):
         z = (block.x - centre[None, :]) * scale[None, :]
-        share = block.weight[:, None]
-        sums = jnp.sum(share * z, axis=0), jnp.sum(share * z * z, axis=0)
-        return sums, jnp.max(jnp.where(share > 0, jnp.abs(z), 0), axis=0)
+        sums = dot(block.weight, z), dot(block.weight, z * z)
+        return sums, jnp.max(jnp.where((block.weight > 0)[:, None], jnp.abs(z), 0), axis=0)
 
     (mean, square), largest = _rows.fold(moments, rows)
     eps = jnp.finfo(centre.dtype).eps

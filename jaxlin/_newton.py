@@ -109,7 +109,7 @@ def advance(spec, doubted, problem, tol, before, run: Run) -> Run:
     # In the tail a step is the direction to infinity up to the larger of exp(-score) and
     # eps exp(score): at best the root of eps.
     tail = 4 * jnp.sqrt(jnp.finfo(flat.dtype).eps)
-    trial, hess, drop, reach = _passes.measure(spec, problem, point.theta + step, step)
+    trial, hess = _passes.measure(spec, problem, point.theta + step)
     curvature = _linalg.form(run.hess, flat)
     verdict = _iterate.judge(
         (point.value, point.residual),
@@ -118,13 +118,23 @@ def advance(spec, doubted, problem, tol, before, run: Run) -> Run:
         run.damping,
         trial.noise,
     )
+
+    def along(problem, step):
+        drop, reach = _passes.extremes(spec, problem, jnp.where(problem.free[None, :], step, 0))
+        return (reach > 0) & (drop >= -tail * reach)
+
+    def distant(problem, theta):
+        return _passes.extremes(spec, problem, theta)[1] > FAR
+
     held = _linalg.form(hess, flat) >= _iterate.CURVATURE_HELD * curvature
     kept, accept = (point, run.hess), verdict.accept
     if doubted:
         # Far out the loss is a polyhedron, on which Newton's method zigzags: no place to start.
-        wild = (trial.reach > FAR) & (trial.residual > jnp.sqrt(tol))
-        lost = wild & (run.trials == before + LOST)
-        accept &= ~lost & ~(wild & (run.trials == before))
+        first, late = run.trials == before, run.trials == before + LOST
+        asked = (first | late) & (trial.residual > jnp.sqrt(tol))
+        wild = _linalg.when(asked, distant, jnp.bool_(False), (problem, trial.theta))
+        lost = wild & late
+        accept &= ~wild
         infinite = jnp.full_like(point.value, jnp.inf)
         nowhere = (_passes.origin(problem, infinite), jnp.zeros_like(hess))
         kept = _where(lost, nowhere, kept)
@@ -137,12 +147,13 @@ def advance(spec, doubted, problem, tol, before, run: Run) -> Run:
     following, whole = _iterate.newton_step(hess, point.grad.reshape(-1), verdict.damping)
     # Nearer to infinity than that, rounding hides the direction again.
     far = point.residual <= jnp.maximum(tol, 4 * tail)
-    quasi = _linalg.after(following, far & ~held & (reach > 0) & (drop >= -tail * reach))
+    quasi = _linalg.after(following, far & ~held)
+    quasi = _linalg.when(quasi, along, jnp.bool_(False), (problem, step))
     if spec.complete and not spec.penalised:
         recedes = functools.partial(_proof.recedes, spec)
         quasi = _linalg.when(quasi, recedes, jnp.bool_(False), (problem, point, step, tail))
     passed = small & held
-    done = verdict.stalled | (passed & run.passed) | quasi | (point.margin > 0)
+    done = verdict.stalled | (passed & run.passed) | quasi | (point.short == 0)
     done |= point.residual == 0
     return Run(
         point=point,
@@ -162,7 +173,7 @@ def advance(spec, doubted, problem, tol, before, run: Run) -> Run:
 def prove(spec: Spec, problem: Problem, run: Run, tol: jax.Array) -> Outcome:
     """The certificate at the last point, and, of many optima, the one of least norm."""
     size, point = run.step.size, run.point
-    separated = point.margin > 0
+    separated = point.short == 0
     # The loop's own factor will do if neither rounding nor damping can be felt in it.
     least = RANK_ULPS * size * jnp.finfo(run.hess.dtype).eps
     damped = run.damping * _linalg.largest(jnp.abs(point.grad)) * jnp.max(run.whole.scale**2)
@@ -206,7 +217,13 @@ def is_certified(
     spec: Spec, problem: Problem, whole: _linalg.Factor, decrement: jax.Array
 ) -> jax.Array:
     """Whether a finite optimum is proved to be near, see `_proof`."""
-    return decrement * _proof.leverage(spec, problem, whole) <= CERTIFICATE
+
+    def looked_at(problem, whole, decrement):
+        return decrement * _proof.leverage(spec, problem, whole) <= CERTIFICATE
+
+    # Most optima are met so closely that no pass over the rows is needed to see it.
+    near = decrement * _proof.leverage_bound(problem, whole) <= CERTIFICATE
+    return _linalg.when(~near, looked_at, near, (problem, whole, decrement))
 
 
 def _where(condition: jax.Array, this: Any, that: Any) -> Any:

@@ -70,9 +70,8 @@ class Point(NamedTuple):
 
     grad: `(m, p)`
     noise: `()`, the rounding bound of the residual
-    margin: `()`, the least agreement of the unpenalised part of theta, less its rounding
     curve: `()`, the mean second derivative of the loss
-    reach: `()`, the largest size of a score, offsets left out
+    short: `()`, how many rows the unpenalised part of theta does not clearly agree with
     """
 
     theta: jax.Array
@@ -80,9 +79,8 @@ class Point(NamedTuple):
     grad: jax.Array
     residual: jax.Array
     noise: jax.Array
-    margin: jax.Array
     curve: jax.Array
-    reach: jax.Array
+    short: jax.Array
 
 
 def scored(problem: Problem, block: _rows.Rows, u: jax.Array) -> jax.Array:
@@ -94,18 +92,20 @@ def scored(problem: Problem, block: _rows.Rows, u: jax.Array) -> jax.Array:
     return jnp.where((block.weight > 0)[:, None], scores, 0)
 
 
-def per_row(spec: Spec, block: _rows.Rows, scores: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Weighted slope of each row's loss `(rows, K)`, and its terms of four sums, `(rows, 4)`.
+def per_row(spec: Spec, block: _rows.Rows, scores: jax.Array) -> tuple[jax.Array, list[jax.Array]]:
+    """Weighted slope of each row's loss `(rows, K)`, and four sums over the rows.
 
     The sums are J's loss, the square of the gradient's rounding, how far the scores' rounding tilts
-    it, and the curvature.
+    it, and the curvature. They are products, which the compiler reads from arrays that it makes by
+    vectors; a sum it makes entry by entry.
     """
     value, slope = jax.vmap(jax.value_and_grad(spec.loss))(scores, block.y)
-    curve = block.weight * jax.vmap(spec.curvature)(scores, block.y)
+    curve = jax.vmap(spec.curvature)(scores, block.y)
     pull = block.weight[:, None] * slope
-    tilt = curve * jnp.max(jnp.abs(_live(scores)), axis=1)
-    square = jnp.sum(pull * slope, axis=1)
-    return pull, jnp.stack([block.weight * value, square, tilt, curve], axis=1)
+    size = jnp.max(jnp.abs(_live(scores)), axis=1)
+    loss, curvature = dot(block.weight, value), dot(block.weight, curve)
+    tilt = dot(block.weight * curve, size)
+    return pull, [loss, jnp.vdot(pull, slope, precision=_linalg.HIGHEST), tilt, curvature]
 
 
 def _live(scores: jax.Array) -> jax.Array:
@@ -123,12 +123,37 @@ def agreed(spec: Spec, problem: Problem, block: _rows.Rows, u: jax.Array) -> Agr
     return jax.tree.map(lambda a: a.reshape(*u.shape[:-1], -1), flat)
 
 
-def worst(spec: Spec, problem: Problem, block: _rows.Rows, u: jax.Array) -> jax.Array:
-    """Of sets of scores `u (rows, s, m)`: minus the least margin, the largest size, `(2, s)`."""
+def short(spec: Spec, problem: Problem, block: _rows.Rows, u: jax.Array, least) -> jax.Array:
+    """How many rows do not agree with their `u (rows, m)` by more than `least`.
+
+    A count, because a sum over rows is a product, and a minimum is not.
+    """
     value, _, tight, inert = agreed(spec, problem, block, u)
-    margin = jnp.where(inert, jnp.inf, jnp.where(tight, -jnp.abs(value), value))
-    both = jnp.stack([-jnp.min(margin, axis=2), jnp.max(jnp.abs(u), axis=2)])
-    return jnp.max(jnp.where((block.weight > 0)[None, :, None], both, -jnp.inf), axis=1)
+    clear = jnp.all(inert | (~tight & (value > least)), axis=1)
+    return dot((block.weight > 0).astype(u.dtype), (~clear).astype(u.dtype))
+
+
+def extremes(spec: Spec, problem: Problem, theta: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The least agreement with the scores of theta, offsets left out, and their largest size."""
+
+    def maxima(block):
+        u = _images(problem, _frame.columns(problem, block), theta[None])
+        value, _, tight, inert = agreed(spec, problem, block, u)
+        margin = jnp.where(inert, jnp.inf, jnp.where(tight, -jnp.abs(value), value))
+        both = jnp.stack([-jnp.min(margin, axis=1), jnp.max(jnp.abs(u), axis=1)], axis=1)
+        return (), jnp.max(jnp.where((block.weight > 0)[:, None], both, -jnp.inf), axis=0)
+
+    _, (worst, reach) = _rows.fold(maxima, problem.rows)
+    return -worst, reach
+
+
+def _images(problem: Problem, z: jax.Array, thetas: jax.Array) -> jax.Array:
+    """Scores `(rows, s m)` of thetas `(s, m, p)`.
+
+    The product is taken the other way round, so that lanes that share z have each its scores in
+    one piece.
+    """
+    return dot(_spread_rows(problem, thetas).T, z.T).T
 
 
 def _spread_rows(problem: Problem, thetas: jax.Array) -> jax.Array:
@@ -136,74 +161,71 @@ def _spread_rows(problem: Problem, thetas: jax.Array) -> jax.Array:
     return (thetas * problem.spread[None, None, :]).reshape(-1, problem.spread.size).T
 
 
-def measure(spec: Spec, problem: Problem, theta: jax.Array, step: jax.Array):
-    """J with its Hessian, in one pass.
-
-    Args:
-      theta: `(m, p)`.
-      step: `(m, p)`, the step that led to theta.
-
-    Returns:
-      `(point, hessian (m p, m p), drop, reach)`: the least margin and the largest size of the
-      scores of `step` alone, its penalised coordinates left out.
-    """
+def measure(spec: Spec, problem: Problem, theta: jax.Array) -> tuple[Point, jax.Array]:
+    """J at theta `(m, p)` with its Hessian `(m p, m p)`, in one pass."""
     m, p = theta.shape
     first, second = np.triu_indices(m)
 
     def sums(block):
         z = _frame.columns(problem, block)
-        freed = jnp.where(problem.free[None, None, :], jnp.stack([theta, step]), 0)
-        thetas = jnp.concatenate([theta[None], freed])
-        u = dot(z, _spread_rows(problem, thetas)).reshape(-1, 3, m)
-        scores = scored(problem, block, u[:, 0])
-        pull, terms = per_row(spec, block, scores)
+        scores, pull, terms = _rest(spec, problem, block, z, theta)
         curve = _curvature(spec, problem, block, scores)[:, first, second]
-        rest = jnp.concatenate([_frame.in_basis(problem, pull), terms], axis=1)
-        return _products(z, _with_ones(spec, z), curve, rest), worst(spec, problem, block, u)
+        return (_products(z, curve, pull), terms), ()
 
     # Each column is there once per pair of degrees of freedom, and is to stay in cache.
     entries = _rows.BLOCK_ENTRIES // max(1, first.size // 2)
-    product, extremes = _rows.fold(sums, problem.rows, entries)
+    (product, terms), _ = _rows.fold(sums, problem.rows, entries)
     pairs = first.size * p
-    hess = hessian_of(problem, product[:pairs, :p].reshape(-1, p, p), m)
-    columns, terms = product[pairs : pairs + m, :p], product[pairs + m :, -1]
-    point = _assemble(problem, theta, columns, terms, extremes)
-    return point, hess, -extremes[0, 2], extremes[1, 2]
+    hess = hessian_of(problem, product[:pairs].reshape(-1, p, p), m)
+    return _assemble(problem, theta, product[pairs:], terms), hess
+
+
+def _rest(spec, problem, block, z, theta) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Scores of theta, slopes in its degrees of freedom, and the sums over the rows, `(5,)`."""
+    m, _ = theta.shape
+    freed = jnp.where(problem.free[None, :], theta, 0)
+    u = _images(problem, z, jnp.stack([theta, freed]))
+    scores = scored(problem, block, u[:, :m])
+    pull, terms = per_row(spec, block, scores)
+    least = _rounding_of_scores(problem, theta)
+    unclear = short(spec, problem, block, u[:, m:], least)
+    return scores, _frame.in_basis(problem, pull), jnp.stack([*terms, unclear])
+
+
+def _rounding_of_scores(problem: Problem, theta: jax.Array) -> jax.Array:
+    """Twice the rounding of the frame, of a score in it, and of the bias that leaves it."""
+    largest = jnp.sum(jnp.abs(theta) * problem.sizes[1][None, :])
+    return (theta.size + 4) * jnp.finfo(theta.dtype).eps * largest
 
 
 @jax.custom_batching.custom_vmap
-def _products(z: jax.Array, ones: jax.Array, curve: jax.Array, rest: jax.Array) -> jax.Array:
+def _products(z: jax.Array, curve: jax.Array, rest: jax.Array) -> jax.Array:
     """z' diag(curve) z for each column of `curve (rows, r)`, and rest' z, as rows of one product.
 
-    All in one: each reduction of its own is compiled for as long as it. `ones` is z with a column
-    of ones.
+    All in one: each reduction of its own is compiled for as long as it.
     """
     curved = (z[:, None, :] * curve[:, :, None]).reshape(z.shape[0], -1)
-    return dot(jnp.concatenate([curved, rest], axis=1).T, ones)
+    return dot(jnp.concatenate([curved, rest], axis=1).T, z)
 
 
 @_products.def_vmap
-def _(axis_size, in_batched, z, ones, curve, rest):
+def _(axis_size, in_batched, z, curve, rest):
     """Lanes that share x share the products of its columns, and each is one row of a product."""
-    shared, (n, p) = not (in_batched[0] or in_batched[1]), z.shape[-2:]
-    if not shared or p > SHARED_LIMIT:
+    n, p = z.shape[-2:]
+    if in_batched[0] or p > SHARED_LIMIT:
         axes = tuple(0 if batched else None for batched in in_batched)
-        return jax.vmap(_products.fun, in_axes=axes, axis_size=axis_size)(
-            z, ones, curve, rest
-        ), True
+        return jax.vmap(_products.fun, in_axes=axes, axis_size=axis_size)(z, curve, rest), True
     curve, rest = (
         a if batched else jnp.broadcast_to(a[None], (axis_size, *a.shape))
-        for a, batched in zip((curve, rest), in_batched[2:], strict=True)
+        for a, batched in zip((curve, rest), in_batched[1:], strict=True)
     )
     first, second = np.triu_indices(p)
     index = np.zeros((p, p), int)
     index[first, second] = index[second, first] = np.arange(first.size)
     pairs = dot(jnp.swapaxes(curve, 1, 2).reshape(-1, n), z[:, first] * z[:, second])
     square = pairs[:, index].reshape(axis_size, -1, p)
-    # Behind the squares is what nobody reads: their product with the ones.
-    square = jnp.pad(square, ((0, 0), (0, 0), (0, ones.shape[1] - p)))
-    sums = dot(jnp.swapaxes(rest, 1, 2).reshape(-1, n), ones)
-    return jnp.concatenate([square, sums.reshape(axis_size, -1, ones.shape[1])], axis=1), True
+    sums = dot(jnp.swapaxes(rest, 1, 2).reshape(-1, n), z)
+    return jnp.concatenate([square, sums.reshape(axis_size, -1, p)], axis=1), True
 
 
 def _curvature(spec: Spec, problem: Problem, block: _rows.Rows, scores: jax.Array) -> jax.Array:
@@ -230,46 +252,32 @@ def whole(blocks: jax.Array, m: int) -> jax.Array:
     return jnp.swapaxes(blocks[index], 1, 2).reshape(size, size)
 
 
-def _with_ones(spec: Spec, z: jax.Array) -> jax.Array:
-    """The columns with one of ones behind, which the bias has already."""
-    return z if spec.bias else jnp.concatenate([z, jnp.ones_like(z[:, :1])], axis=1)
-
-
 def light(spec: Spec, problem: Problem, theta: jax.Array) -> Point:
     """J without its Hessian, in one pass."""
-    m, _ = theta.shape
 
     def sums(block):
         z = _frame.columns(problem, block)
-        freed = jnp.where(problem.free[None, :], theta, 0)
-        thetas = _spread_rows(problem, jnp.stack([theta, freed]))
-        u = dot(z, thetas).reshape(-1, 2, m)
-        pull, terms = per_row(spec, block, scored(problem, block, u[:, 0]))
-        columns = dot(_frame.in_basis(problem, pull).T, z)
-        return (jnp.sum(terms, axis=0), columns), worst(spec, problem, block, u)
+        _, pull, terms = _rest(spec, problem, block, z, theta)
+        return (dot(pull.T, z), terms), ()
 
-    (terms, columns), extremes = _rows.fold(sums, problem.rows)
-    return _assemble(problem, theta, columns, terms, extremes)
+    return _assemble(problem, theta, *_rows.fold(sums, problem.rows)[0])
 
 
-def _assemble(problem, theta, columns, terms, extremes) -> Point:
-    value, square, tilt, curve = terms
+def _assemble(problem: Problem, theta: jax.Array, columns: jax.Array, terms: jax.Array) -> Point:
+    """The point, of the products of slopes with the columns, and of the sums of `_rest`."""
     grad = _gradient_of(problem, theta, columns)
+    value, square, tilt, curve, unclear = terms
     eps = jnp.finfo(theta.dtype).eps
-    size = jnp.abs(theta)[None]
-    sizes, penalty = problem.sizes[:, None, :], problem.penalty[None, None, :]
-    each = jnp.concatenate([size * sizes, penalty * size**2 / 2])
-    moved, largest, penalty = jnp.sum(each, axis=(1, 2))
+    size = jnp.abs(theta)
+    moved = jnp.sum(size * problem.sizes[0][None, :])
     return Point(
         theta=theta,
-        value=value + penalty,
+        value=value + jnp.sum(problem.penalty[None, :] * size**2) / 2,
         grad=grad,
         residual=residual(problem, grad),
         noise=NOISE_ULPS * eps * (jnp.sqrt(square) + tilt + curve * moved),
-        # Twice the rounding of the frame, of a score in it, and of the bias that leaves it.
-        margin=-extremes[0, 1] - (theta.size + 4) * eps * largest,
         curve=curve,
-        reach=extremes[1, 0],
+        short=unclear,
     )
 
 
@@ -369,7 +377,7 @@ def hessian(spec: Spec) -> Callable[[jax.Array, Problem], jax.Array]:
 
     def hessian(flat, problem):
         theta = flat.reshape(-1, problem.spread.size)
-        return measure(spec, problem, theta, jnp.zeros_like(theta))[1]
+        return measure(spec, problem, theta)[1]
 
     return hessian
 
@@ -395,9 +403,8 @@ def origin(problem: Problem, value: jax.Array) -> Point:
         grad=nothing,
         residual=unknown,
         noise=unknown,
-        margin=-unknown,
         curve=unknown,
-        reach=unknown,
+        short=unknown,
     )
 
 

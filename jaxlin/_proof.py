@@ -8,6 +8,7 @@ Hessian, whose tails vanish under separation too), the proof is given on their r
 Shapes as in `_passes`.
 """
 
+import math
 from typing import NamedTuple
 
 import jax
@@ -77,6 +78,17 @@ def on_range(problem: Problem, point: Point, hess: jax.Array, *, least) -> Proof
         noise=ROUNDING_ULPS * d * eps * moved * point.curve,
         deficient=jnp.any(size > 0),
     )
+
+
+def leverage_bound(problem: Problem, whole: _linalg.Factor) -> jax.Array:
+    """A bound of the leverage without a pass: of a row that is largest in every column.
+
+    |r|_{H^-1} is a norm, so no more than its columns' sum. A contrast of scores has norm root 2.
+    """
+    m, p = problem.used.size, problem.spread.size
+    half = _linalg.half_solve(whole, jnp.eye(m * p, dtype=whole.scale.dtype))
+    columns = jnp.sqrt(jnp.sum(half.reshape(m * p, m, p) ** 2, axis=(0, 1)))
+    return math.sqrt(2) * jnp.sum(problem.sizes[1] * columns)
 
 
 def leverage(spec: Spec, problem: Problem, whole: _linalg.Factor) -> jax.Array:

@@ -358,7 +358,7 @@ def without_hessian(spec, problem, theta, steps) -> _newton.Outcome:
     never = jnp.bool_(False)
     # A penalty on every weight leaves only the bias free, which two classes hold.
     coercive = ~jnp.any(problem.free[: problem.centre.size]) & ~jnp.any(problem.idle)
-    return _newton.Outcome(point, steps, steps, coercive, never, point.margin > 0, never, never)
+    return _newton.Outcome(point, steps, steps, coercive, never, point.short == 0, never, never)
 
 
 def is_open(outcome: _newton.Outcome, tol: jax.Array) -> jax.Array:

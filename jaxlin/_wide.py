@@ -117,7 +117,7 @@ def _along_the_first_step(spec: Spec, problem: Problem) -> jax.Array:
     Few rows are easily separated, by scores to which each Newton step would add about 1.
     """
     nothing = jnp.zeros((problem.used.size, problem.spread.size), problem.spread.dtype)
-    point, hess, *_ = _passes.measure(spec, problem, nothing, nothing)
+    point, hess = _passes.measure(spec, problem, nothing)
     damping = jnp.asarray(_iterate.FIRST_DAMPING, nothing.dtype)
     step, _ = _iterate.newton_step(hess, point.grad.reshape(-1), damping)
     multiples = jnp.asarray(MULTIPLES, nothing.dtype)

@@ -381,7 +381,9 @@ def _softplus(u: jax.Array) -> jax.Array:
 
 @jax.custom_jvp
 def _sigmoid(u: jax.Array) -> jax.Array:
-    return jax.lax.logistic(u)
+    # Of the exponential that its loss and its derivatives hold too: a compiler takes it once.
+    small = jnp.exp(-jnp.abs(u))
+    return jnp.where(u < 0, small, 1) / (1 + small)
 
 
 @_softplus.defjvp

@@ -11,7 +11,21 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import jaxlin
-from jaxlin import datasets, linear, logistic, losses, softmax, solvers
+from jaxlin import (
+    _checks,
+    _frame,
+    _linalg,
+    _passes,
+    _proof,
+    _risk,
+    _rows,
+    datasets,
+    linear,
+    logistic,
+    losses,
+    softmax,
+    solvers,
+)
 from jaxlin.types import Linear, Status
 from tests.public import assert_close, stack, thorough
 
@@ -356,3 +370,24 @@ def test_a_warm_start_is_at_the_optimum_at_once():
     again, info = softmax.fit(x, y, num_classes=K + 1, l2=0.1, sample_weight=weight, init=first)
     assert info.status == Status.CONVERGED and info.steps <= 2
     assert_close(jaxlin.predict(again, jnp.asarray(x)), jaxlin.predict(first, jnp.asarray(x)))
+
+
+def test_no_row_has_more_leverage_than_the_bound():
+    engine = _risk.SMOOTH[softmax.fit]
+    spec = _passes.Spec(engine.loss, engine.curvature, engine.agreement, None, bias=True)
+
+    @jax.jit
+    @jax.vmap
+    def both(x, y):
+        rows, *_ = _rows.prepare(_checks.table(x, y), num_classes=3)
+        basis = _frame.class_basis(_rows.present(rows, 3), x.dtype)
+        problem = _frame.make(rows, jnp.zeros(3), True, basis)
+        nothing = jnp.zeros((2, 4))
+        whole = _linalg.factor(_passes.measure(spec, problem, nothing)[1])
+        return _proof.leverage(spec, problem, whole), _proof.leverage_bound(problem, whole)
+
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(100, 40, 3)) + rng.normal(size=(100, 1, 3))
+    x *= 10.0 ** rng.integers(-3, 4, size=(100, 1, 3))
+    largest, bound = both(x, rng.integers(0, 3, size=(100, 40)))
+    assert np.all(largest <= bound) and np.all(bound < 20 * largest)

@@ -80,9 +80,21 @@ FAULTS = [
         ),
         (
             "overlap is called separable",
-            "separated = point.margin > 0\n",
-            "separated = point.margin > -1\n",
+            "separated = point.short == 0\n",
+            "separated = point.short <= 1\n",
             "logistic::random_problems_from_any_start",
+        ),
+        (
+            "a bound of the proof is the proof",
+            "return _linalg.when(~near, looked_at, near, (problem, whole, decrement))",
+            "return near",
+            "problems::every_status_is_the_expected_one[logistic.fit-flat-float64]",
+        ),
+        (
+            "what falls for ever falls for all rows",
+            "(drop >= -tail * reach)",
+            "(drop > tail * reach)",
+            "logistic::every_status_eager_jitted_and_as_a_lane[QUASI_SEPARABLE]",
         ),
         (
             "the opposite of what curvature is left",
@@ -189,6 +201,12 @@ FAULTS = [
     *of(
         "_proof.py",
         (
+            "the bound of the leverage is of one column",
+            "return math.sqrt(2) * jnp.sum(problem.sizes[1] * columns)",
+            "return jnp.max(problem.sizes[1] * columns)",
+            "softmax::no_row_has_more_leverage_than_the_bound",
+        ),
+        (
             "opposed directions recede",
             "return (worst <= 0) & balanced & (some > 0)",
             "return balanced & (some > 0)",
@@ -232,8 +250,8 @@ FAULTS = [
         "_passes.py",
         (
             "the whole square of the weights",
-            "penalty * size**2 / 2",
-            "penalty * size**2",
+            "value=value + jnp.sum(problem.penalty[None, :] * size**2) / 2",
+            "value=value + jnp.sum(problem.penalty[None, :] * size**2)",
             "logistic::penalty_weights_and_units_against_the_oracle",
         ),
         (
@@ -245,8 +263,8 @@ FAULTS = [
         ),
         (
             "slopes without weight",
-            "pull = block.weight[:, None] * slope\n    tilt",
-            "pull = slope\n    tilt",
+            "pull = block.weight[:, None] * slope\n    size",
+            "pull = slope\n    size",
             "logistic::penalty_weights_and_units_against_the_oracle",
         ),
         (
@@ -263,10 +281,23 @@ FAULTS = [
         ),
         (
             "a soft label may be on either side",
-            "jnp.where(tight, -jnp.abs(value), value)",
-            "value",
+            "inert | (~tight & (value > least))",
+            "inert | (value > least)",
             "logistic::soft_labels_are_pairs_of_weighted_rows",
             "softmax::soft_labels",
+        ),
+        (
+            "rounding counts as agreement",
+            "(value > least)",
+            "(value > 0)",
+            "logistic::one_row_that_crosses_by_a_hair_is_an_optimum",
+            "problems::every_status_is_the_expected_one[logistic.fit-flat-float64]",
+        ),
+        (
+            "rows without weight must agree",
+            "dot((block.weight > 0).astype(u.dtype), (~clear).astype(u.dtype))",
+            "jnp.sum((~clear).astype(u.dtype))",
+            "problems::every_status_is_the_expected_one[logistic.fit-flat-float64]",
         ),
         (
             "no rounding bound",

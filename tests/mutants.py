@@ -237,7 +237,7 @@ FAULTS = [
             "jnp.max(jnp.where(block.weight > 0, square, 0))",
             "square = jnp.max(jnp.sum(image**2, axis=2), axis=1)\n        return (), "
             "jnp.max(square)",
-            "transforms::a_row_of_weight_zero_is_absent_whatever_it_holds[logistic.fit-1e+30]",
+            "softmax::no_row_has_more_leverage_than_the_bound",
         ),
         (
             "the null space moves the bias the other way",
@@ -290,8 +290,7 @@ FAULTS = [
             "rounding counts as agreement",
             "(value > least)",
             "(value > 0)",
-            "logistic::one_row_that_crosses_by_a_hair_is_an_optimum",
-            "problems::every_status_is_the_expected_one[logistic.fit-flat-float64]",
+            "softmax::scores_of_rounding_agree_with_nothing",
         ),
         (
             "rows without weight must agree",

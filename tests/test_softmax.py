@@ -373,13 +373,14 @@ def test_a_warm_start_is_at_the_optimum_at_once():
 
 
 def test_no_row_has_more_leverage_than_the_bound():
+    """The last has no weight, and is felt by neither."""
     engine = _risk.SMOOTH[softmax.fit]
     spec = _passes.Spec(engine.loss, engine.curvature, engine.agreement, None, bias=True)
 
     @jax.jit
-    @jax.vmap
-    def both(x, y):
-        rows, *_ = _rows.prepare(_checks.table(x, y), num_classes=3)
+    @functools.partial(jax.vmap, in_axes=(0, 0, None))
+    def both(x, y, weight):
+        rows, *_ = _rows.prepare(_checks.table(x, y, sample_weight=weight), num_classes=3)
         basis = _frame.class_basis(_rows.present(rows, 3), x.dtype)
         problem = _frame.make(rows, jnp.zeros(3), True, basis)
         nothing = jnp.zeros((2, 4))
@@ -389,5 +390,21 @@ def test_no_row_has_more_leverage_than_the_bound():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(100, 40, 3)) + rng.normal(size=(100, 1, 3))
     x *= 10.0 ** rng.integers(-3, 4, size=(100, 1, 3))
-    largest, bound = both(x, rng.integers(0, 3, size=(100, 40)))
+    weight, x[:, -1] = (np.arange(40) < 39).astype(float), 1e30
+    largest, bound = both(x, rng.integers(0, 3, size=(100, 40)), weight)
     assert np.all(largest <= bound) and np.all(bound < 20 * largest)
+
+
+def test_scores_of_rounding_agree_with_nothing():
+    """Rows on the plane, by whole numbers; what is left of their scores is of either sign."""
+    rng = np.random.default_rng(0)
+    u = rng.integers(1, 1000, size=2)
+    x = np.outer(rng.integers(1, 10_000, size=400), [-u[1], u[0]]).astype(float)
+    rows, *_ = _rows.prepare(_checks.table(x, np.ones(400, int)), num_classes=2)
+    problem = _frame.make(rows, jnp.zeros(2), False)
+    engine = _risk.SMOOTH[logistic.fit]
+    spec = _passes.Spec(engine.loss, engine.curvature, engine.agreement, None, bias=False)
+    theta = 0.1 * u / np.asarray(_frame.unscaled(problem))
+    assert 0 < np.sum(x @ (0.1 * u) > 0) < 400
+    point = _passes.light(spec, problem, jnp.asarray(theta)[None])
+    assert point.short == 400

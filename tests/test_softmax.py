@@ -399,12 +399,12 @@ def test_scores_of_rounding_agree_with_nothing():
     """Rows on the plane, by whole numbers; what is left of their scores is of either sign."""
     rng = np.random.default_rng(0)
     u = rng.integers(1, 1000, size=2)
-    x = np.outer(rng.integers(1, 10_000, size=400), [-u[1], u[0]]).astype(float)
+    x = np.outer(rng.integers(-10_000, 10_000, size=400), [-u[1], u[0]]).astype(float)
     rows, *_ = _rows.prepare(_checks.table(x, np.ones(400, int)), num_classes=2)
     problem = _frame.make(rows, jnp.zeros(2), False)
     engine = _risk.SMOOTH[logistic.fit]
     spec = _passes.Spec(engine.loss, engine.curvature, engine.agreement, None, bias=False)
-    theta = 0.1 * u / np.asarray(_frame.unscaled(problem))
-    assert 0 < np.sum(x @ (0.1 * u) > 0) < 400
+    theta = u / 7 / np.asarray(_frame.unscaled(problem))
+    assert 0 < np.sum(x @ (u / 7) > 0) < 400
     point = _passes.light(spec, problem, jnp.asarray(theta)[None])
     assert point.short == 400

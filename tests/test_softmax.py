@@ -399,7 +399,7 @@ def test_scores_of_rounding_agree_with_nothing():
     """Rows on the plane, by whole numbers; what is left of their scores is of either sign."""
     rng = np.random.default_rng(0)
     u = rng.integers(1, 1000, size=2)
-    x = np.outer(rng.integers(-10_000, 10_000, size=400), [-u[1], u[0]]).astype(float)
+    x = np.outer(rng.integers(-(2**40), 2**40, size=400), [-u[1], u[0]]).astype(float)
     rows, *_ = _rows.prepare(_checks.table(x, np.ones(400, int)), num_classes=2)
     problem = _frame.make(rows, jnp.zeros(2), False)
     engine = _risk.SMOOTH[logistic.fit]

@@ -118,21 +118,14 @@ def advance(spec, doubted, problem, tol, before, run: Run) -> Run:
         run.damping,
         trial.noise,
     )
-
-    def along(problem, step):
-        drop, reach = _passes.extremes(spec, problem, jnp.where(problem.free[None, :], step, 0))
-        return (reach > 0) & (drop >= -tail * reach)
-
-    def distant(problem, theta):
-        return _passes.extremes(spec, problem, theta)[1] > FAR
-
     held = _linalg.form(hess, flat) >= _iterate.CURVATURE_HELD * curvature
     kept, accept = (point, run.hess), verdict.accept
     if doubted:
         # Far out the loss is a polyhedron, on which Newton's method zigzags: no place to start.
         first, late = run.trials == before, run.trials == before + LOST
         asked = (first | late) & (trial.residual > jnp.sqrt(tol))
-        wild = _linalg.when(asked, distant, jnp.bool_(False), (problem, trial.theta))
+        reach = _linalg.when(asked, _passes.reach, jnp.zeros_like(tol), (problem, trial.theta))
+        wild = reach > FAR
         lost = wild & late
         accept &= ~wild
         infinite = jnp.full_like(point.value, jnp.inf)
@@ -147,8 +140,8 @@ def advance(spec, doubted, problem, tol, before, run: Run) -> Run:
     following, whole = _iterate.newton_step(hess, point.grad.reshape(-1), verdict.damping)
     # Nearer to infinity than that, rounding hides the direction again.
     far = point.residual <= jnp.maximum(tol, 4 * tail)
-    quasi = _linalg.after(following, far & ~held)
-    quasi = _linalg.when(quasi, along, jnp.bool_(False), (problem, step))
+    # With a penalty on every weight no direction leads to infinity.
+    quasi = jnp.bool_(False) if spec.penalised else _linalg.after(following, far & ~held)
     if spec.complete and not spec.penalised:
         recedes = functools.partial(_proof.recedes, spec)
         quasi = _linalg.when(quasi, recedes, jnp.bool_(False), (problem, point, step, tail))

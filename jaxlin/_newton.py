@@ -124,8 +124,11 @@ def advance(spec, doubted, problem, tol, before, run: Run) -> Run:
         # Far out the loss is a polyhedron, on which Newton's method zigzags: no place to start.
         first, late = run.trials == before, run.trials == before + LOST
         asked = (first | late) & (trial.residual > jnp.sqrt(tol))
-        reach = _linalg.when(asked, _passes.reach, jnp.zeros_like(tol), (problem, trial.theta))
-        wild = reach > FAR
+
+        def distant(problem, theta):
+            return _passes.extremes(spec, problem, theta)[1] > FAR
+
+        wild = _linalg.when(asked, distant, jnp.bool_(False), (problem, trial.theta))
         lost = wild & late
         accept &= ~wild
         infinite = jnp.full_like(point.value, jnp.inf)
@@ -140,11 +143,20 @@ def advance(spec, doubted, problem, tol, before, run: Run) -> Run:
     following, whole = _iterate.newton_step(hess, point.grad.reshape(-1), verdict.damping)
     # Nearer to infinity than that, rounding hides the direction again.
     far = point.residual <= jnp.maximum(tol, 4 * tail)
-    # With a penalty on every weight no direction leads to infinity.
-    quasi = jnp.bool_(False) if spec.penalised else _linalg.after(following, far & ~held)
-    if spec.complete and not spec.penalised:
+    quasi = _linalg.after(following, far & ~held)
+    if spec.penalised:
+        quasi = jnp.bool_(False)  # no direction leads to infinity
+    elif spec.complete:
         recedes = functools.partial(_proof.recedes, spec)
         quasi = _linalg.when(quasi, recedes, jnp.bool_(False), (problem, point, step, tail))
+    else:
+
+        def unopposed(problem, step):
+            free = jnp.where(problem.free[None, :], step, 0)
+            drop, reach = _passes.extremes(spec, problem, free)
+            return (reach > 0) & (drop >= -tail * reach)
+
+        quasi = _linalg.when(quasi, unopposed, jnp.bool_(False), (problem, step))
     passed = small & held
     done = verdict.stalled | (passed & run.passed) | quasi | (point.short == 0)
     done |= point.residual == 0

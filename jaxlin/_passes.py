@@ -133,14 +133,18 @@ def short(spec: Spec, problem: Problem, block: _rows.Rows, u: jax.Array, least) 
     return dot((block.weight > 0).astype(u.dtype), (~clear).astype(u.dtype))
 
 
-def reach(problem: Problem, theta: jax.Array) -> jax.Array:
-    """The largest size of a score of theta, offsets left out."""
+def extremes(spec: Spec, problem: Problem, theta: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The least agreement with the scores of theta, offsets left out, and their largest size."""
 
     def maxima(block):
         u = _images(problem, _frame.columns(problem, block), theta[None])
-        return (), jnp.max(jnp.where((block.weight > 0)[:, None], jnp.abs(u), 0))
+        value, _, tight, inert = agreed(spec, problem, block, u)
+        margin = jnp.where(inert, jnp.inf, jnp.where(tight, -jnp.abs(value), value))
+        both = jnp.stack([-jnp.min(margin, axis=1), jnp.max(jnp.abs(u), axis=1)], axis=1)
+        return (), jnp.max(jnp.where((block.weight > 0)[:, None], both, -jnp.inf), axis=0)
 
-    return _rows.fold(maxima, problem.rows)[1]
+    _, (worst, reach) = _rows.fold(maxima, problem.rows)
+    return -worst, reach
 
 
 def _images(problem: Problem, z: jax.Array, thetas: jax.Array) -> jax.Array:

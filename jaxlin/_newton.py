@@ -143,20 +143,21 @@ def advance(spec, doubted, problem, tol, before, run: Run) -> Run:
     following, whole = _iterate.newton_step(hess, point.grad.reshape(-1), verdict.damping)
     # Nearer to infinity than that, rounding hides the direction again.
     far = point.residual <= jnp.maximum(tol, 4 * tail)
-    quasi = _linalg.after(following, far & ~held)
     if spec.penalised:
         quasi = jnp.bool_(False)  # no direction leads to infinity
-    elif spec.complete:
-        recedes = functools.partial(_proof.recedes, spec)
-        quasi = _linalg.when(quasi, recedes, jnp.bool_(False), (problem, point, step, tail))
     else:
 
         def unopposed(problem, step):
+            # A direction that no score sees leads nowhere, such as 0 where all is penalised.
             free = jnp.where(problem.free[None, :], step, 0)
             drop, reach = _passes.extremes(spec, problem, free)
             return (reach > 0) & (drop >= -tail * reach)
 
+        quasi = _linalg.after(following, far & ~held)
         quasi = _linalg.when(quasi, unopposed, jnp.bool_(False), (problem, step))
+        if spec.complete:
+            recedes = functools.partial(_proof.recedes, spec)
+            quasi = _linalg.when(quasi, recedes, jnp.bool_(False), (problem, point, step, tail))
     passed = small & held
     done = verdict.stalled | (passed & run.passed) | quasi | (point.short == 0)
     done |= point.residual == 0

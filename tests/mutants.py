@@ -97,6 +97,12 @@ FAULTS = [
             "problems::every_status_is_the_expected_one[logistic.fit-flat-float64]",
         ),
         (
+            "what nobody sees recedes",
+            "return (reach > 0) & (drop >= -tail * reach)",
+            "return drop >= -tail * reach",
+            "logistic::where_every_weight_is_penalised_nothing_recedes",
+        ),
+        (
             "the opposite of what curvature is left",
             "held = _linalg.form(hess, flat) >=",
             "held = _linalg.form(hess, flat) <=",

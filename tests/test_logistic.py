@@ -714,3 +714,21 @@ def test_one_row_that_crosses_by_a_hair_is_an_optimum(hair):
         assert info.status == Status.CONVERGED
     _, info = logistic.fit(x[:8], y[:8])
     assert info.status == Status.QUASI_SEPARABLE
+
+
+def test_where_every_weight_is_penalised_nothing_recedes():
+    """A penalty that the program does not know, and no bias: no direction is free."""
+    rng = np.random.default_rng(0)
+    x = 100 * rng.normal(size=(200, 12, 2))
+    y = (x[:, :, 0] + 30 * rng.normal(size=(200, 12)) > 0).astype(int)
+    y[:, :2] = 0, 1
+    fit = jax.jit(
+        jax.vmap(
+            lambda x, y, l2, tol: logistic.fit(x, y, l2=l2, tol=tol, bias=False),
+            in_axes=(0, 0, None, None),
+        )
+    )
+    for l2 in (0.1, 1e-3):
+        for tol in (1e-10, 1e-3, 0.1):
+            _, info = fit(x, y, l2, tol)
+            assert (info.status == Status.CONVERGED).all()

@@ -9,7 +9,7 @@ import functools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -86,7 +86,7 @@ def assert_follow(name, dtype, pairs):
         assert its_status == status or dtype == np.float32, words
         if max(status, its_status) <= Status.RANK_DEFICIENT:
             size = np.max(np.abs(expected[np.isfinite(expected)]), initial=1)
-            if dtype == np.float32 and size > 1e4:
+            if dtype == np.float32 and size > 1e5:
                 continue  # of a class whose covariance single precision can hardly tell from flat
             np.testing.assert_allclose(
                 scores(image, image_x), expected, atol=tolerance(name, dtype) * size, err_msg=words
@@ -490,14 +490,15 @@ def _mistakes_are_bounded_by_the_margin(seed):
     x += np.outer(np.where(y, 0.5, -0.5), np.ones(D))
     space = np.asarray(features.bias(x))
     widest, info = svm.fit_hard_margin(space, y, bias=False)
-    _, walk = perceptron.fit(x, y, max_epochs=10_000)
     if info.status == Status.CONVERGED:
         gamma = 1 / np.linalg.norm(widest.weights)
         bound = (space**2).sum(1).max() / gamma**2 * (1 + 1e-6)
-        assert walk.steps.item() <= bound
+        assume(bound < 1e6)
         # Each pass but the last has a mistake.
-        assert walk.status == (Status.CONVERGED if bound < 10_000 else walk.status)
+        _, walk = perceptron.fit(x, y, max_epochs=int(bound) + 1)
+        assert walk.status == Status.CONVERGED and walk.steps.item() <= bound
     else:
+        _, walk = perceptron.fit(x, y, max_epochs=10_000)
         assert info.status == Status.NOT_SEPARABLE and walk.status == Status.MAX_STEPS
 
 

@@ -1,5 +1,7 @@
 """Separability in rational arithmetic: proves, or refutes, what a certificate claims."""
 
+import functools
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -42,6 +44,21 @@ def proves_separation(x, y, on_plane, multipliers, direction):
     return bool(held)
 
 
+def _once(function):
+    """Of arrays: the same ones are not looked at twice."""
+    known = {}
+
+    @functools.wraps(function)
+    def looked_up(*arrays):
+        key = tuple((a.dtype.str, a.shape, a.tobytes()) for a in map(np.asarray, arrays))
+        if key not in known:
+            known[key] = function(*arrays)
+        return known[key]
+
+    return looked_up
+
+
+@_once
 def kind(x, y):
     """How classes lie, decided: "separable", "quasi-separable" or "overlapping".
 
@@ -50,14 +67,19 @@ def kind(x, y):
     so all are 1 where scores separate the classes, and all 0 where none even touches. Of two
     classes A is `demands`.
     """
-    rows = [list(row) for row in {tuple(row) for row in _wishes(x, np.asarray(y))}]
-    n, p = len(rows), len(rows[0])
-    unit = [[Fraction(int(i == j)) for j in range(n)] for i in range(n)]
-    below = [unit[i] + [-a for a in rows[i]] + rows[i] for i in range(n)]  # u - A v <= 0
-    capped = [unit[i] + [Fraction(0)] * (2 * p) for i in range(n)]  # u <= 1
-    gain = [Fraction(1)] * n + [Fraction(0)] * (2 * p)
-    most = maximum(below + capped, [Fraction(0)] * n + [Fraction(1)] * n, gain)
+    rows = np.array([_whole(row) for row in {tuple(row) for row in _wishes(x, np.asarray(y))}])
+    n, p = rows.shape
+    unit = np.eye(n, dtype=object)
+    below = np.column_stack([unit, -rows, rows])  # u - A v <= 0
+    capped = np.column_stack([unit, np.zeros((n, 2 * p), object)])  # u <= 1
+    most = maximum(np.concatenate([below, capped]), [0] * n + [1] * n, [1] * n + [0] * 2 * p)
     return {0: "overlapping", n: "separable"}.get(most, "quasi-separable")
+
+
+def _whole(row):
+    """The row times what makes whole numbers of Fractions."""
+    factor = math.lcm(*(value.denominator for value in row))
+    return np.array([int(value * factor) for value in row], object)
 
 
 def _wishes(x, y):
@@ -75,32 +97,30 @@ def _wishes(x, y):
 
 
 def maximum(matrix, bounds, gain):
-    """max gain . z over matrix z <= bounds, z >= 0, with bounds >= 0, by the simplex method.
+    """max gain . z over matrix z <= bounds, z >= 0, with integers and bounds >= 0, exactly.
 
-    Bland's rule, which cannot cycle.
+    The simplex method in whole numbers: the tableau is the integers over the last pivot, which
+    divides what comes of them (Edmonds, 1967). Bland's rule, which cannot cycle.
     """
-    m = len(matrix)
-    slack = [[Fraction(int(i == j)) for j in range(m)] for i in range(m)]
-    rows = [[*matrix[i], *slack[i], bounds[i]] for i in range(m)]
-    cost = [-g for g in gain] + [Fraction(0)] * (m + 1)
+    m, last = len(matrix), 1
+    slack = np.eye(m, dtype=object)
+    rows = np.column_stack([np.array(matrix, object), slack, np.array(bounds, object)])
+    cost = np.array([-g for g in gain] + [0] * (m + 1), object)
     basis = [len(gain) + i for i in range(m)]
     while True:
         enter = next((j for j, c in enumerate(cost[:-1]) if c < 0), None)
         if enter is None:
-            return cost[-1]
-        leaves = [
-            (row[-1] / row[enter], basis[i], i) for i, row in enumerate(rows) if row[enter] > 0
-        ]
-        _, _, pivot = min(leaves)
-        basis[pivot] = enter
-        scale = rows[pivot][enter]
-        rows[pivot] = [a / scale if a else a for a in rows[pivot]]
-        held = [(j, a) for j, a in enumerate(rows[pivot]) if a]
-        for row in [*(r for i, r in enumerate(rows) if i != pivot), cost]:
-            factor = row[enter]
-            if factor:
-                for j, a in held:
-                    row[j] -= factor * a
+            return Fraction(cost[-1], last)
+        _, _, leave = min(
+            (Fraction(row[-1], row[enter]), basis[i], i)
+            for i, row in enumerate(rows)
+            if row[enter] > 0
+        )
+        basis[leave] = enter
+        row, pivot = rows[leave].copy(), rows[leave, enter]
+        rows = (pivot * rows - np.outer(rows[:, enter], row)) // last
+        cost = (pivot * cost - cost[enter] * row) // last
+        rows[leave], last = row, pivot
 
 
 def project(vector, rows):
@@ -115,6 +135,7 @@ def rank(rows):
     return len(orthogonal(rows))
 
 
+@_once
 def rank_about_means(x, groups):
     """The rank of the rows less the mean of their group."""
     rows = fractions(x)

@@ -211,6 +211,10 @@ exp = np.vectorize(mpmath.exp, otypes=[object])
 sqrt = np.vectorize(mpmath.sqrt, otypes=[object])
 
 
+def product(a, b):
+    return np.array([[mpmath.fdot(row, column) for column in b.T] for row in a], object)
+
+
 def _one_hot(y, k):
     return exactly(np.eye(k)[y])
 
@@ -245,14 +249,14 @@ def largest_slope(name, problem, params):
     y = (np.cumsum(here) - 1)[y] if here.size > 1 else y
     x, weights = exactly(x), exactly(np.atleast_2d(params.weights)[here][:, problem.mask])
     weight = exactly(weight) / exactly(weight).sum()
-    pull = SLOPES[name](x @ weights.T + exactly(np.atleast_1d(params.bias)[here])[None, :], y)
-    pull = pull * weight[:, None]
-    mean = weight @ x
-    spread = weight @ (x - mean) ** 2
+    bias = exactly(np.atleast_1d(params.bias)[here])
+    pull = SLOPES[name](product(x, weights.T) + bias[None, :], y) * weight[:, None]
+    apart = x - product(weight[None, :], x)
+    spread = product(weight[None, :], apart * apart)[0]
     seen = np.array([v > 0 for v in spread], bool)
     d = int(problem.mask.sum())
     l2 = exactly(np.broadcast_to(problem.options.get("l2", METHODS[name].options["l2"]), d))
-    slope = pull.T @ (x - mean) + l2[None, :] * weights
+    slope = product(pull.T, apart) + l2[None, :] * weights
     slope = slope[:, seen] / sqrt(spread[seen])[None, :]
     return max([abs(v) for v in slope.ravel()] + [abs(v) for v in pull.sum(axis=0)])
 

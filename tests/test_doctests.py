@@ -17,7 +17,6 @@ MODULES = [
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("name", MODULES)
 def test_examples(name):
     # A reader has jax's own defaults, not this suite's strictness.

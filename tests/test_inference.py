@@ -155,11 +155,13 @@ def test_what_was_forgotten_is_seen(spector, forgotten):
 @pytest.mark.parametrize("dtype", [np.float64, thorough(np.float32)])
 def test_no_numbers_where_there_is_no_unique_finite_optimum(spector, dtype):
     x, y = spector
-    quasi = np.array([[4.0], [5.0], [5.0], [7.0]]), np.array([0, 0, 1, 1])
-    twice = np.column_stack([x, x[:, 0] + x[:, 1]]), y
-    cancer = datasets.breast_cancer()
+    order = np.argsort(x[:, 0])
+    upper = np.isin(np.arange(32), order[16:]).astype(int)
+    touching = np.where(np.arange(32)[:, None] == order[16], x[order[15]], x)
+    twice = np.where(np.arange(3) == 0, x[:, 1:2] + x[:, 2:], x)
     statuses = (Status.QUASI_SEPARABLE, Status.RANK_DEFICIENT, Status.SEPARABLE)
-    for (x, y), status in zip((quasi, twice, cancer[:2]), statuses, strict=True):
+    cases = ((touching, upper), (twice, y), (x, upper))
+    for (x, y), status in zip(cases, statuses, strict=True):
         params, info = logistic.fit(x.astype(dtype), y)
         assert info.status == status
         assert np.isnan(covariance(params, x.astype(dtype), y)).all()

@@ -751,7 +751,7 @@ def test_a_fit_on_standardized_columns_comes_in_the_units_of_x(data, fit):
 
 
 @pytest.mark.parametrize(
-    "fit", [resample.on_standardized(least_squares.fit), multiclass.one_vs_rest(logistic.fit)]
+    "fit", [resample.on_standardized(least_squares.fit), multiclass.one_vs_rest(centroids)]
 )
 def test_what_is_made_of_a_fit_has_its_arguments(data, fit):
     """So that the penalty can be selected, and the number of classes be left out."""

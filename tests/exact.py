@@ -45,12 +45,14 @@ def proves_separation(x, y, on_plane, multipliers, direction):
 
 
 def _once(function):
-    """Of arrays: the same ones are not looked at twice."""
+    """Of arrays of numbers: the same ones are not looked at twice."""
     known = {}
 
     @functools.wraps(function)
     def looked_up(*arrays):
-        key = tuple((a.dtype.str, a.shape, a.tobytes()) for a in map(np.asarray, arrays))
+        arrays = [np.asarray(a) for a in arrays]
+        assert not any(a.dtype.hasobject for a in arrays)  # whose bytes are addresses
+        key = tuple((a.dtype.str, a.shape, a.tobytes()) for a in arrays)
         if key not in known:
             known[key] = function(*arrays)
         return known[key]

@@ -368,7 +368,7 @@ def _counts_are_their_rows(seed):
     # Five rows for each, of which so many are there; or the first, which counts for all.
     each, order = np.repeat(np.arange(N), 5), np.tile(np.arange(5), N)
     x, present, first = x[each], (order < trials[each]).astype(float), order == 0
-    y = (order < successes[each]).astype(float)
+    y = (order < successes[each]).astype(int)
     share, trials = (successes / trials)[each], np.where(first, trials[each], 0.0)
     for fit in (logistic.fit, logistic.fit_firth):
         plane, info = fit(x, y, sample_weight=present)
@@ -376,8 +376,8 @@ def _counts_are_their_rows(seed):
         assert its_info.status == info.status == Status.CONVERGED
         public.assert_close(counted, plane, 1e-8)
         np.testing.assert_allclose(its_info.objective, info.objective, rtol=1e-12)
-    rows, both = (np.stack([1 - p, p], axis=1) for p in (y, share))
-    params, _ = softmax.fit(x, rows, num_classes=2, l2=0.1, sample_weight=present)
+    both = np.stack([1 - share, share], axis=1)
+    params, _ = softmax.fit(x, y, num_classes=2, l2=0.1, sample_weight=present)
     counted, _ = softmax.fit(x, both, num_classes=2, l2=0.1, sample_weight=trials)
     public.assert_close(counted, params, 1e-8)
 

@@ -186,10 +186,13 @@ def unscaled(problem: Problem) -> jax.Array:
 
 def scores(problem: Problem, u: jax.Array) -> jax.Array:
     """Scores `(rows, K)` of `u (rows, m)`."""
-    if problem.basis is None:
-        return u
+    return u if problem.basis is None else dot(u, problem.basis.T) + never(problem)[None, :]
+
+
+def never(problem: Problem) -> jax.Array:
+    """What is added to each score, `(K,)`: nothing, but to those of absent classes."""
     absent = ~jnp.any(problem.basis != 0, axis=1)
-    return dot(u, problem.basis.T) + jnp.where(absent, NEVER, 0).astype(u.dtype)[None, :]
+    return jnp.where(absent, NEVER, 0).astype(problem.spread.dtype)
 
 
 def in_basis(problem: Problem, a: jax.Array) -> jax.Array:

@@ -43,17 +43,29 @@ class Agreement(NamedTuple):
     inert: jax.Array
 
 
+class Bend(NamedTuple):
+    """A loss's second derivatives in the scores of an example.
+
+    kept: `f(scores (K,))` -> `(K,)`, all that they are made of
+    product: `f(kept (K,), moved (K,))` -> `(K,)`, they times a move of the scores
+    """
+
+    kept: Callable[[jax.Array], jax.Array]
+    product: Callable[[jax.Array, jax.Array], jax.Array]
+
+
 class Spec(NamedTuple):
     """What is static about a fit.
 
     loss: `f(scores (K,), y)` of one example, smooth and convex
-    curvature: `f(scores (K,), y)`, a bound of its second derivative
+    curvature: `f(scores (K,), y)`, the trace of its second derivatives, which bounds them
     agreement: `f(scores (K,), y)` -> Agreement; an absent class's score is `_frame.NEVER`
     solver: of `solvers`, or None for the default by size
     bias: whether there is one
     complete: whether the program holds the paths that few problems take, or only says that one is
       needed
     penalised: whether every l2 is positive, where that matters and is known
+    bend: or None, and then large problems are not solved by products with the Hessian
     """
 
     loss: Callable[[jax.Array, jax.Array], jax.Array]
@@ -63,6 +75,7 @@ class Spec(NamedTuple):
     bias: bool
     complete: bool = True
     penalised: bool | None = None
+    bend: Bend | None = None
 
 
 class Point(NamedTuple):
@@ -85,11 +98,24 @@ class Point(NamedTuple):
 
 def scored(problem: Problem, block: _rows.Rows, u: jax.Array) -> jax.Array:
     """The scores `(rows, K)` of `u (rows, m)`, with offset; 0 in rows without weight."""
-    scores = _frame.scores(problem, u)
-    if block.offset is not None:
-        scores = scores + block.offset.reshape(u.shape[0], -1)
-    # They could overflow there.
+    return live(block, _moved(block, _frame.scores(problem, u)))
+
+
+def scores_of(problem: Problem, block: _rows.Rows, z: jax.Array, theta: jax.Array) -> jax.Array:
+    """The scores `(rows, K)` of theta, with offset, in one product; see `live`."""
+    scores = dot(z, spread_rows(problem, _frame.of_basis(problem, theta)[None]))
+    if problem.basis is not None:
+        scores = scores + _frame.never(problem)[None, :]
+    return _moved(block, scores)
+
+
+def live(block: _rows.Rows, scores: jax.Array) -> jax.Array:
+    """0 in rows without weight, where scores could overflow."""
     return jnp.where((block.weight > 0)[:, None], scores, 0)
+
+
+def _moved(block: _rows.Rows, scores: jax.Array) -> jax.Array:
+    return scores if block.offset is None else scores + block.offset.reshape(scores.shape)
 
 
 def per_row(spec: Spec, block: _rows.Rows, scores: jax.Array) -> tuple[jax.Array, list[jax.Array]]:
@@ -102,13 +128,13 @@ def per_row(spec: Spec, block: _rows.Rows, scores: jax.Array) -> tuple[jax.Array
     value, slope = jax.vmap(jax.value_and_grad(spec.loss))(scores, block.y)
     curve = jax.vmap(spec.curvature)(scores, block.y)
     pull = block.weight[:, None] * slope
-    size = jnp.max(jnp.abs(_live(scores)), axis=1)
+    size = jnp.max(jnp.abs(_of_present(scores)), axis=1)
     loss, curvature = dot(block.weight, value), dot(block.weight, curve)
     tilt = dot(block.weight * curve, size)
     return pull, [loss, jnp.vdot(pull, slope, precision=_linalg.HIGHEST), tilt, curvature]
 
 
-def _live(scores: jax.Array) -> jax.Array:
+def _of_present(scores: jax.Array) -> jax.Array:
     return jnp.where(scores <= _frame.NEVER / 2, 0, scores)
 
 
@@ -153,10 +179,10 @@ def _images(problem: Problem, z: jax.Array, thetas: jax.Array) -> jax.Array:
     The product is taken the other way round, so that lanes that share z have each its scores in
     one piece.
     """
-    return dot(_spread_rows(problem, thetas).T, z.T).T
+    return dot(spread_rows(problem, thetas).T, z.T).T
 
 
-def _spread_rows(problem: Problem, thetas: jax.Array) -> jax.Array:
+def spread_rows(problem: Problem, thetas: jax.Array) -> jax.Array:
     """Thetas `(s, m, p)` as columns `(p, s m)` that a row of the frame is multiplied with."""
     return (thetas * problem.spread[None, None, :]).reshape(-1, problem.spread.size).T
 
@@ -265,7 +291,7 @@ def light(spec: Spec, problem: Problem, theta: jax.Array) -> Point:
 
 def _assemble(problem: Problem, theta: jax.Array, columns: jax.Array, terms: jax.Array) -> Point:
     """The point, of the products of slopes with the columns, and of the sums of `_rest`."""
-    grad = _gradient_of(problem, theta, columns)
+    grad = gradient_of(problem, theta, columns)
     value, square, tilt, curve, unclear = terms
     eps = jnp.finfo(theta.dtype).eps
     size = jnp.abs(theta)
@@ -281,7 +307,7 @@ def _assemble(problem: Problem, theta: jax.Array, columns: jax.Array, terms: jax
     )
 
 
-def _gradient_of(problem: Problem, theta: jax.Array, columns: jax.Array) -> jax.Array:
+def gradient_of(problem: Problem, theta: jax.Array, columns: jax.Array) -> jax.Array:
     return columns * problem.spread[None, :] + problem.penalty[None, :] * theta
 
 
@@ -301,7 +327,7 @@ def flat_gradient(spec: Spec, problem: Problem, flat: jax.Array) -> jax.Array:
     def sums(block):
         # Masked by what a row holds, not by its weight, whose derivative is wanted at 0 too.
         z = _frame.columns(problem, block)
-        scores = _frame.scores(problem, dot(z, _spread_rows(problem, theta[None])))
+        scores = _frame.scores(problem, dot(z, spread_rows(problem, theta[None])))
         if block.offset is not None:
             scores = scores + block.offset.reshape(scores.shape[0], -1)
         ok = block.ok[:, None]
@@ -310,7 +336,7 @@ def flat_gradient(spec: Spec, problem: Problem, flat: jax.Array) -> jax.Array:
         return dot(_frame.in_basis(problem, pull).T, z), ()
 
     columns, _ = _rows.fold(sums, problem.rows)
-    grad = _gradient_of(problem, theta, columns)
+    grad = gradient_of(problem, theta, columns)
     return jnp.where(_frame.inert(problem), theta, grad).reshape(-1)
 
 
@@ -340,35 +366,50 @@ def _value_and_gradient(spec, problem, flat):
 
     def sums(block):
         z = _frame.columns(problem, block)
-        u = dot(z, _spread_rows(problem, theta[None]))
-        scores = scored(problem, block, u)
+        scores = live(block, scores_of(problem, block, z, theta))
         value, slope = jax.vmap(jax.value_and_grad(spec.loss))(scores, block.y)
-        pull = _frame.in_basis(problem, block.weight[:, None] * slope)
-        return (jnp.sum(block.weight * value), dot(pull.T, z)), ()
+        return (jnp.sum(block.weight * value), dot((block.weight[:, None] * slope).T, z)), ()
 
     (value, columns), _ = _rows.fold(sums, problem.rows)
     value = value + jnp.sum(problem.penalty[None, :] * theta**2) / 2
-    return value, _gradient_of(problem, theta, columns).reshape(-1)
+    grad = gradient_of(problem, theta, _frame.in_basis(problem, columns.T).T)
+    return value, grad.reshape(-1)
 
 
-def curvature_at_zero(spec: Spec, problem: Problem) -> jax.Array:
-    """The Hessian where all scores are 0, `(p, p)`, averaged over the degrees of freedom."""
-    m = problem.used.size
+def mean_curvature(spec: Spec, problem: Problem, theta: jax.Array) -> jax.Array:
+    """The mean over the degrees of freedom of the Hessian's diagonal blocks, `(p, p)`, regular."""
+    scale = problem.spread[:, None] * problem.spread[None, :]
+    curved = scale * _curved(spec, problem, theta, lambda z, curve: dot((z * curve[:, None]).T, z))
+    return curved + jnp.diag(_regular(problem, jnp.diagonal(curved)))
+
+
+def mean_diagonal(spec: Spec, problem: Problem, theta: jax.Array) -> jax.Array:
+    """The diagonal of `mean_curvature`, `(p,)`."""
+    curved = problem.spread**2 * _curved(spec, problem, theta, lambda z, curve: dot(curve, z * z))
+    return curved + _regular(problem, curved)
+
+
+def _curved(spec, problem, theta, product):
+    """The sum over the rows of `product(z, curve)`, per degree of freedom.
+
+    The trace of a row's second derivatives is the same in all scores and in the basis.
+    """
 
     def sums(block):
         z = _frame.columns(problem, block)
-        scores = scored(problem, block, jnp.zeros((z.shape[0], m), z.dtype))
-        curve = jnp.trace(_curvature(spec, problem, block, scores), axis1=1, axis2=2)
-        return dot((z * curve[:, None]).T, z), ()
+        scores = live(block, scores_of(problem, block, z, theta))
+        return product(z, block.weight * jax.vmap(spec.curvature)(scores, block.y)), ()
 
-    product, _ = _rows.fold(sums, problem.rows)
-    used = jnp.maximum(jnp.sum(problem.used), 1).astype(product.dtype)
-    scale = problem.spread[:, None] * problem.spread[None, :]
-    hess = product / used * scale
-    eps = jnp.finfo(hess.dtype).eps
+    used = jnp.maximum(jnp.sum(problem.used), 1).astype(theta.dtype)
+    return _rows.fold(sums, problem.rows)[0] / used
+
+
+def _regular(problem: Problem, diagonal: jax.Array) -> jax.Array:
+    """What is added to a diagonal of curvature: penalties, and enough to have an inverse."""
+    info = jnp.finfo(diagonal.dtype)
+    ridge = problem.penalty + jnp.sqrt(info.eps) * diagonal + info.tiny
     # A coordinate out of play has curvature 1 and stands alone.
-    ridge = problem.penalty + jnp.sqrt(eps) * jnp.diagonal(hess) + jnp.finfo(hess.dtype).tiny
-    return hess + jnp.diag(jnp.where(problem.spread > 0, ridge, 1))
+    return jnp.where(problem.spread > 0, ridge, 1)
 
 
 @functools.cache
@@ -410,5 +451,5 @@ def origin(problem: Problem, value: jax.Array) -> Point:
 
 def slopes(spec: Spec, problem: Problem, block: _rows.Rows, theta: jax.Array) -> jax.Array:
     """The weighted slope of each row's loss in its scores, `(rows, K)`."""
-    u = dot(_frame.columns(problem, block), _spread_rows(problem, theta[None]))
-    return per_row(spec, block, scored(problem, block, u))[0]
+    scores = scores_of(problem, block, _frame.columns(problem, block), theta)
+    return per_row(spec, block, live(block, scores))[0]

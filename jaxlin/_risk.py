@@ -28,6 +28,7 @@ from jaxlin import (
     _newton,
     _passes,
     _rows,
+    _truncated,
     _wide,
     solvers,
 )
@@ -43,8 +44,6 @@ NEWTON_ENTRIES = 100_000
 DENSE_LIMIT = 1024
 # Caps on the steps unless the user gives one.
 NEWTON_STEPS, OTHER_STEPS = 100, 1000
-# Rows per coordinate that a preconditioner is made of.
-SAMPLES_PER_COORDINATE = 32
 
 
 class Smooth(NamedTuple):
@@ -235,7 +234,8 @@ def _fit_features(spec, rows, usable, l2, init, tol, max_steps, basis):
     """`fit` in the space of the features."""
     m = 1 if basis is None else basis.shape[1]
     newton = is_newton(spec, rows.x.shape, m)
-    cap = jnp.int32(NEWTON_STEPS if newton else OTHER_STEPS) if max_steps is None else max_steps
+    few = newton or is_truncated(spec)
+    cap = jnp.int32(NEWTON_STEPS if few else OTHER_STEPS) if max_steps is None else max_steps
     problem = _frame.make(jax.lax.stop_gradient(rows), jax.lax.stop_gradient(l2), spec.bias, basis)
     start = _frame.enter(problem, init, spec.bias)
     # The proof of what another solver found has steps of its own, unless the user counts them.
@@ -249,7 +249,7 @@ def _fit_features(spec, rows, usable, l2, init, tol, max_steps, basis):
             spec, problem, start, origin, tol, cap, jnp.int32(0), doubted=doubted
         )
     else:
-        outcome = _finish(spec, problem, start, tol, cap, last)
+        outcome = _finish(spec, problem, start, tol, cap, last, init is not None)
     found, info = said(problem, outcome, tol, last)
     if spec.complete:  # without, the call is eager: not differentiated
         live = _frame.live(problem, rows, l2)
@@ -298,11 +298,45 @@ def is_newton(spec: Spec, shape: tuple[int, ...], m: int) -> bool:
     return m * (d + spec.bias) <= NEWTON_LIMIT and not (spec.penalised and n * d > NEWTON_ENTRIES)
 
 
+def is_truncated(spec: Spec) -> bool:
+    """Whether the default, where it is not Newton's method with a Hessian, is that without."""
+    return spec.solver is None and spec.bend is not None
+
+
 # --- other solvers -------------------------------------------------------------------------------
 
 
-def _finish(spec, problem, start, tol, cap, last) -> _newton.Outcome:
+def _finish(spec, problem, start, tol, cap, last, doubted) -> _newton.Outcome:
     """Run the solver, then prove its point; with a Hessian, if it takes one and one fits."""
+    outcome = _found(spec, problem, start, tol, cap, doubted)
+    if start.size > DENSE_LIMIT:
+        return outcome
+    if not spec.complete:
+        return outcome._replace(unsettled=is_open(outcome, tol) & (outcome.trials < last))
+    # Far out in the tail of separable data rounding hides the direction that Newton's method shows
+    # on the way there; hence twice: from the solver's point, and if that proves nothing, from afar.
+    starts, origin = jnp.stack([outcome.point.theta, start]), _passes.value_at_origin(spec, problem)
+
+    def attempt(carry):
+        outcome, i = carry
+        return _newton.solve(spec, problem, starts[i], origin, tol, last, outcome.trials), i + 1
+
+    def more(carry):
+        outcome, i = carry
+        return is_open(outcome, tol) & (outcome.trials < last) & (i < 2)
+
+    return jax.lax.while_loop(more, *_loops.steady(attempt, (outcome, jnp.int32(0))))[0]
+
+
+def _found(spec, problem, start, tol, cap, doubted) -> _newton.Outcome:
+    """Where the solver ends, and what one pass says of it."""
+    if is_truncated(spec):
+        # Another pass rounds otherwise.
+        theta, steps, spent = _truncated.descend(
+            spec, problem, start, 0.9 * tol, cap, doubted=doubted
+        )
+        outcome = without_hessian(spec, problem, theta, steps)
+        return outcome._replace(trials=jnp.where(spent, cap, steps))
     solver = solvers.lbfgs if spec.solver is None else spec.solver
     if _loops.varies(problem, problem.rows.axis.name):
         raise TypeError(
@@ -320,25 +354,7 @@ def _finish(spec, problem, start, tol, cap, last) -> _newton.Outcome:
         tol=tol / slack(start.shape[0]),
         max_steps=cap,
     )
-    theta = flat.reshape(start.shape)
-    outcome = without_hessian(spec, problem, theta, steps)
-    if start.size > DENSE_LIMIT:
-        return outcome
-    if not spec.complete:
-        return outcome._replace(unsettled=is_open(outcome, tol) & (steps < last))
-    # Far out in the tail of separable data rounding hides the direction that Newton's method shows
-    # on the way there; hence twice: from the solver's point, and if that proves nothing, from afar.
-    starts, origin = jnp.stack([theta, start]), _passes.value_at_origin(spec, problem)
-
-    def attempt(carry):
-        outcome, i = carry
-        return _newton.solve(spec, problem, starts[i], origin, tol, last, outcome.trials), i + 1
-
-    def more(carry):
-        outcome, i = carry
-        return is_open(outcome, tol) & (outcome.trials < last) & (i < 2)
-
-    return jax.lax.while_loop(more, *_loops.steady(attempt, (outcome, jnp.int32(0))))[0]
+    return without_hessian(spec, problem, flat.reshape(start.shape), steps)
 
 
 def slack(m: int) -> float:
@@ -368,15 +384,8 @@ def is_open(outcome: _newton.Outcome, tol: jax.Array) -> jax.Array:
 
 
 def preconditioner(spec: Spec, problem: Problem, theta: jax.Array) -> jax.Array | None:
-    """About the Hessian where every score is 0, `(p, p)`, the same for each degree of freedom.
-
-    From a sample of the rows: that costs a step or two, and saves the time of many.
-    """
-    p = theta.shape[1]
-    if p > min(DENSE_LIMIT, problem.rows.x.shape[0] * _rows.devices(problem.rows.axis)):
+    """About the Hessian where every score is 0, `(p, p)`, the same for each degree of freedom."""
+    bare = problem._replace(rows=problem.rows._replace(offset=None))
+    if not _truncated.is_dense(bare):
         return None
-    bare = problem.rows._replace(offset=None)
-    sample = _rows.sample(bare, SAMPLES_PER_COORDINATE * p)
-    total = _rows.sum_rows(sample.weight, sample.axis)
-    sample = sample._replace(weight=sample.weight / jnp.where(total > 0, total, 1))
-    return _passes.curvature_at_zero(spec, problem._replace(rows=sample))
+    return _truncated.sampled_curvature(spec, bare, jnp.zeros_like(theta))

@@ -188,18 +188,50 @@ def _fold_here(f, rows, entries):
     init = _loops.filled(sums, 0), _loops.filled(maxima, -jnp.inf)
 
     def step(carry, i):
-        # The last block overlaps the one before; the rows seen already lose their weight.
-        start = jnp.minimum(i * size, n - size)
-        block = take(rows, start, size)
-        unseen = start + jnp.arange(size) >= i * size
-        block = block._replace(weight=jnp.where(unseen, block.weight, 0))
-        added, largest = f(clean(block))
+        added, largest = f(_block(rows, i, size)[1])
         return (
             jax.tree.map(jnp.add, carry[0], added),
             jax.tree.map(jnp.maximum, carry[1], largest),
         ), None
 
     return jax.lax.scan(step, init, jnp.arange(-(-n // size)))[0]
+
+
+def _block(rows: Rows, i: jax.Array, size: int) -> tuple[jax.Array, Rows]:
+    """Where block i starts, and the block.
+
+    The last overlaps the one before; the rows seen already lose their weight.
+    """
+    n, _ = rows.x.shape
+    start = jnp.minimum(i * size, n - size)
+    block = take(rows, start, size)
+    unseen = start + jnp.arange(size) >= i * size
+    return start, clean(block._replace(weight=jnp.where(unseen, block.weight, 0)))
+
+
+def fold_and_map(f: Callable[[Rows], tuple[Any, jax.Array]], rows: Rows) -> tuple[Any, jax.Array]:
+    """As `fold`, for `f` that maps a block to `(sums, each)`, each `(rows, ...)` of whatever weight.
+
+    Returns:
+      The sums over all rows, and `each` of them, of those that are here.
+    """
+    n, d = rows.x.shape
+    size = block_rows(d)
+    if n < 2 * size:
+        sums, whole = f(clean(rows))
+        return across(sums, (), rows.axis)[0], whole
+    sums, each = jax.eval_shape(lambda r: f(clean(r)), take(rows, 0, size))
+    rest = each.update(shape=each.shape[1:])
+
+    def step(carry, i):
+        start, block = _block(rows, i, size)
+        added, each = f(block)
+        whole = jax.lax.dynamic_update_slice_in_dim(carry[1], each, start, 0)
+        return (jax.tree.map(jnp.add, carry[0], added), whole), None
+
+    init = _loops.filled(sums, 0), _loops.filled(rest, 0, n)
+    sums, whole = jax.lax.scan(step, init, jnp.arange(-(-n // size)))[0]
+    return across(sums, (), rows.axis)[0], whole
 
 
 def across(sums: Any, maxima: Any, axis: Axis) -> tuple[Any, Any]:

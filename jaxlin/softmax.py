@@ -120,6 +120,7 @@ def fit(
         solver=_risk.check_solver(solver),
         bias=_checks.static(bias, bool, "bias"),
         penalised=_risk.penalised(l2, dtype),
+        bend=_BEND,
     )
     params, info = _risk.run(
         _fit,
@@ -231,6 +232,25 @@ def _fit(spec, k, data, l2, offset, init, tol, max_steps):
 def _curvature(scores: jax.Array, y: jax.Array) -> jax.Array:
     p = jax.nn.softmax(scores)
     return jnp.sum(p * (1 - p))
+
+
+def _kept(scores: jax.Array) -> jax.Array:
+    """The probabilities, and of the largest its distance to 1, negative, which keeps its digits."""
+    p = jax.nn.softmax(scores)
+    classes = jnp.arange(scores.shape[0], dtype=jnp.int32)
+    top = classes == jnp.argmax(scores).astype(jnp.int32)
+    return jnp.where(top, -jnp.sum(jnp.where(top, 0, p)), p)
+
+
+def _product(kept: jax.Array, moved: jax.Array) -> jax.Array:
+    """(diag(p) - p p') moved, from what all others have beside the largest."""
+    top = kept < 0
+    beside = moved - jnp.sum(jnp.where(top, moved, 0))
+    mean = jnp.sum(jnp.where(top, 0, kept * beside))
+    return jnp.where(top, -mean * (1 + kept), kept * (beside - mean))
+
+
+_BEND = _passes.Bend(_kept, _product)
 
 
 def _agreement(scores: jax.Array, y: jax.Array) -> _passes.Agreement:

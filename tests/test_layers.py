@@ -41,6 +41,7 @@ BELOW = [
     "_passes",
     "_proof",
     "_newton",
+    "_truncated",
     "_wide",
     "_gap",
     "_interior",

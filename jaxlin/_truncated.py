@@ -1,0 +1,248 @@
+"""Newton's method by conjugate gradients, for Hessians that are too large to form.
+
+A step solves H s = -g no further than it pays (Dembo and Steihaug 1983, "Truncated-Newton
+algorithms for unconstrained optimization"), by products with H, each a pass over the rows. The
+preconditioner is the mean over the degrees of freedom of H's diagonal blocks, one `(p, p)` matrix
+for all of them, made anew at each step: where rows are nearly separated few of them have any
+curvature left, and nothing that was known at 0 is of use. Shapes as in `_passes`.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxlin import _frame, _iterate, _linalg, _loops, _passes, _rows
+from jaxlin._frame import Problem
+from jaxlin._linalg import dot
+from jaxlin._passes import Bend, Spec
+
+# Up to so many entries the columns of the frame are held, not made anew in each pass.
+HELD_ENTRIES = 2**18
+# With so many columns per score, what is kept of the scores is small beside x.
+COLUMNS_PER_SCORE = 10
+# Up to so many coordinates of a row the preconditioner is a matrix, beyond it a diagonal.
+MATRIX_LIMIT = 1024
+# Rows per coordinate that it is made of.
+SAMPLES_PER_COORDINATE = 32
+# Products within one step, and in a run for each step that it may take.
+MOST_PRODUCTS, PRODUCTS = 200, 20
+HALVINGS = 20
+
+
+class Point(NamedTuple):
+    """J at theta.
+
+    kept: `(n, K)`, what the curvature of the rows is made of, or `(n, 0)`: made anew when needed
+    """
+
+    theta: jax.Array
+    kept: jax.Array
+    value: jax.Array
+    grad: jax.Array
+    residual: jax.Array
+
+
+class _Run(NamedTuple):
+    """What a run is of.
+
+    held: `(n, p)`, the columns of the frame, or None
+    """
+
+    spec: Spec
+    problem: Problem
+    bend: Bend
+    held: jax.Array | None
+
+    def fold(self, f, kept: jax.Array):
+        """The sums over the rows of `f(z, block, kept)`."""
+        problem, rows = self.problem, self.problem.rows
+        if self.held is not None:
+            return _rows.across(f(self.held, rows, kept), (), rows.axis)[0]
+        if kept.shape[1] == 0:
+            return _rows.fold(lambda b: (f(_frame.columns(problem, b), b, kept), ()), rows)[0]
+        # It travels in the place of the offset.
+        rows = rows._replace(offset=kept)
+        return _rows.fold(lambda b: (f(_frame.columns(problem, b), b, b.offset), ()), rows)[0]
+
+    def fold_and_map(self, f):
+        """The sums over the rows of the first that `f(z, block)` returns, and all of the second."""
+        problem, rows = self.problem, self.problem.rows
+        if self.held is None:
+            return _rows.fold_and_map(lambda b: f(_frame.columns(problem, b), b), rows)
+        sums, each = f(self.held, rows)
+        return _rows.across(sums, (), rows.axis)[0], each
+
+
+def descend(
+    spec: Spec,
+    problem: Problem,
+    start: jax.Array,
+    tol: jax.Array,
+    cap: jax.Array,
+    *,
+    doubted: bool,
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Minimise J until the residual is at most `tol` or falls no more; no verdict.
+
+    Args:
+      spec: the loss and the static choices.
+      problem: of stopped gradients.
+      start: `(m, p)`; a `doubted` one is taken if it is no worse than 0.
+      tol: bound on the residual.
+      cap: on the steps, and by that on the products.
+
+    Returns:
+      theta `(m, p)`, the steps, and whether it ran out of these or of products.
+    """
+    rows = problem.rows
+    small = rows.x.shape[0] * start.shape[1] <= HELD_ENTRIES
+    held = _frame.columns(problem, _rows.clean(rows)) if small else None
+    run = _Run(spec, problem, spec.bend, held)
+    if doubted:
+        value = _passes.light(spec, problem, start).value
+        start = jnp.where(value <= _passes.value_at_origin(spec, problem), start, 0)
+
+    def advance(carry):
+        point, steps, products, _ = carry
+        step, more = direction(run, point, jnp.minimum(MOST_PRODUCTS, PRODUCTS * cap - products))
+        point, moved = search(run, point, step)
+        return point, steps + moved.astype(jnp.int32), products + more, ~moved
+
+    def unfinished(carry):
+        point, steps, products, stalled = carry
+        left = (steps < cap) & (products < PRODUCTS * cap)
+        return (point.residual > tol) & ~stalled & left & jnp.isfinite(point.value)
+
+    init = (look(run, start), jnp.int32(0), jnp.int32(0), jnp.bool_(False))
+    point, steps, products, _ = jax.lax.while_loop(unfinished, *_loops.steady(advance, init))
+    return point.theta, steps, (steps >= cap) | (products >= PRODUCTS * cap)
+
+
+def look(run: _Run, theta: jax.Array) -> Point:
+    """J at theta, and what the products there need."""
+    spec, problem, bend, _ = run
+    n, d = problem.rows.x.shape
+    keeps = n * (problem.used.size + 1) <= max(HELD_ENTRIES, n * d // COLUMNS_PER_SCORE)
+
+    def of_block(z, block):
+        scores = _passes.scores_of(problem, block, z, theta)
+        alive = _passes.live(block, scores)
+        value, slope = jax.vmap(jax.value_and_grad(spec.loss))(alive, block.y)
+        kept = jax.vmap(bend.kept)(scores)
+        if not keeps:
+            kept = kept[:, :0]
+        return (dot(block.weight, value), dot((block.weight[:, None] * slope).T, z)), kept
+
+    (value, pulled), kept = run.fold_and_map(of_block)
+    value = value + jnp.sum(problem.penalty[None, :] * theta**2) / 2
+    grad = _passes.gradient_of(problem, theta, _frame.in_basis(problem, pulled.T).T)
+    return Point(theta, kept, value, grad, _passes.residual(problem, grad))
+
+
+def product(run: _Run, point: Point, step: jax.Array) -> jax.Array:
+    """H at the point times a step `(m, p)`."""
+    _, problem, bend, _ = run
+    columns = _passes.spread_rows(problem, _frame.of_basis(problem, step)[None])
+
+    def sums(z, block, kept):
+        if kept.shape[1] == 0:
+            kept = jax.vmap(bend.kept)(_passes.scores_of(problem, block, z, point.theta))
+        # With the scores in the leading axis, or sums over them are made entry by entry.
+        moved = dot(columns.T, z.T)
+        curved = jax.vmap(bend.product, in_axes=(0, 1), out_axes=1)(_passes.live(block, kept), moved)
+        return dot(block.weight[None, :] * curved, z)
+
+    pulled = run.fold(sums, point.kept)
+    return _passes.gradient_of(problem, step, _frame.in_basis(problem, pulled.T).T)
+
+
+def direction(run: _Run, point: Point, most: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """About -H^-1 g `(m, p)` by conjugate gradients, and how many products it took.
+
+    It ends where the residual of the equations, in the norm of the preconditioner, is below a part
+    of g that falls with g: the steps then converge faster than linearly.
+    """
+    inverse = preconditioner(run.spec, run.problem, point.theta)
+
+    def preconditioned(left):
+        return dot(left, inverse) if inverse.ndim == 2 else left * inverse[None, :]
+
+    left = -point.grad
+    along = preconditioned(left)
+    size = jnp.sum(left * along)
+    goal = jnp.minimum(0.25, jnp.sqrt(size)) * size
+    # Of the curvature that the preconditioner, whose ridge is as large, expects: less is rounding.
+    least = jnp.sqrt(jnp.finfo(size.dtype).eps)
+
+    def advance(carry):
+        step, left, along, size, expected, i, _ = carry
+        curved = product(run, point, along)
+        bend = jnp.sum(along * curved)
+        sound = bend > least * expected
+        # Without curvature from the first the step is the preconditioned gradient's.
+        ahead = jnp.where(sound, size / jnp.where(sound, bend, 1), (i == 0).astype(size.dtype))
+        step, left = step + ahead * along, left - ahead * curved
+        ready = preconditioned(left)
+        following = jnp.sum(left * ready)
+        more = following / size
+        expected = following + more**2 * expected
+        return step, left, ready + more * along, following, expected, i + 1, sound
+
+    def unfinished(carry):
+        *_, size, _, i, sound = carry
+        return (size > goal) & sound & (i < most)
+
+    init = (jnp.zeros_like(left), left, along, size, size, jnp.int32(0), jnp.bool_(True))
+    step, *_, i, _ = jax.lax.while_loop(unfinished, *_loops.steady(advance, init))
+    return step, i
+
+
+def search(run: _Run, point: Point, step: jax.Array) -> tuple[Point, jax.Array]:
+    """The first of the step, its half, its quarter and so on that is good, and whether one is."""
+    slope = -jnp.sum(point.grad * step)
+
+    def advance(carry):
+        _, length, _, _ = carry
+        trial = look(run, point.theta + length * step)
+        verdict = _iterate.judge(
+            (point.value, point.residual),
+            (trial.value, trial.residual),
+            length * (1 - length / 2) * slope,
+            length,
+        )
+        return trial, length / 2, verdict.accept, verdict.accept | verdict.stalled
+
+    def unfinished(carry):
+        _, length, _, done = carry
+        return ~done & (length > 2.0**-HALVINGS)
+
+    never = jnp.bool_(False)
+    init = (point, jnp.ones_like(point.value), never, never)
+    trial, _, moved, _ = jax.lax.while_loop(unfinished, *_loops.steady(advance, init))
+    return jax.tree.map(lambda a, b: jnp.where(moved, a, b), trial, point), moved
+
+
+def preconditioner(spec: Spec, problem: Problem, theta: jax.Array) -> jax.Array:
+    """The inverse of about the mean of H's diagonal blocks, `(p, p)`, or of its diagonal, `(p,)`."""
+    if not is_dense(problem):
+        return 1 / _passes.mean_diagonal(spec, problem, theta)
+    factor = _linalg.factor(sampled_curvature(spec, problem, theta))
+    return _linalg.solve(factor, jnp.eye(theta.shape[1], dtype=theta.dtype))
+
+
+def is_dense(problem: Problem) -> bool:
+    """Whether a preconditioner is a matrix, and not a diagonal or nothing."""
+    rows, p = problem.rows, problem.spread.size
+    return p <= min(MATRIX_LIMIT, rows.x.shape[0] * _rows.devices(rows.axis))
+
+
+def sampled_curvature(spec: Spec, problem: Problem, theta: jax.Array) -> jax.Array:
+    """About the mean of the Hessian's diagonal blocks at theta, `(p, p)`, from some of the rows.
+
+    That costs a step or two, and saves the time of many.
+    """
+    sample = _rows.sample(problem.rows, SAMPLES_PER_COORDINATE * theta.shape[1])
+    total = _rows.sum_rows(sample.weight, sample.axis)
+    sample = sample._replace(weight=sample.weight / jnp.where(total > 0, total, 1))
+    return _passes.mean_curvature(spec, problem._replace(rows=sample), theta)

@@ -210,7 +210,9 @@ def _block(rows: Rows, i: jax.Array, size: int) -> tuple[jax.Array, Rows]:
 
 
 def fold_and_map(f: Callable[[Rows], tuple[Any, jax.Array]], rows: Rows) -> tuple[Any, jax.Array]:
-    """As `fold`, for `f` that maps a block to `(sums, each)`, each `(rows, ...)` of whatever weight.
+    """As `fold`, for `f` that maps a block to `(sums, each)`, an array of its rows beside the sums.
+
+    Rows of weight 0 are in that too, and in the last block are some that have weight elsewhere.
 
     Returns:
       The sums over all rows, and `each` of them, of those that are here.

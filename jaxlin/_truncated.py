@@ -150,7 +150,8 @@ def product(run: _Run, point: Point, step: jax.Array) -> jax.Array:
             kept = jax.vmap(bend.kept)(_passes.scores_of(problem, block, z, point.theta))
         # With the scores in the leading axis, or sums over them are made entry by entry.
         moved = dot(columns.T, z.T)
-        curved = jax.vmap(bend.product, in_axes=(0, 1), out_axes=1)(_passes.live(block, kept), moved)
+        alive = _passes.live(block, kept)
+        curved = jax.vmap(bend.product, in_axes=(0, 1), out_axes=1)(alive, moved)
         return dot(block.weight[None, :] * curved, z)
 
     pulled = run.fold(sums, point.kept)
@@ -224,7 +225,7 @@ def search(run: _Run, point: Point, step: jax.Array) -> tuple[Point, jax.Array]:
 
 
 def preconditioner(spec: Spec, problem: Problem, theta: jax.Array) -> jax.Array:
-    """The inverse of about the mean of H's diagonal blocks, `(p, p)`, or of its diagonal, `(p,)`."""
+    """About the mean of H's diagonal blocks inverted, `(p, p)`, or of its diagonal, `(p,)`."""
     if not is_dense(problem):
         return 1 / _passes.mean_diagonal(spec, problem, theta)
     factor = _linalg.factor(sampled_curvature(spec, problem, theta))

@@ -2,7 +2,8 @@
 
 Logistic regression for k classes at once, by maximum likelihood; also known as multinomial logistic
 regression. The fit minimises the weighted mean of `losses.softmax` + l2/2 |W|^2 by Newton's method,
-each example's k x k curvature being `jax.hessian` of its loss in its scores, or by optax's L-BFGS.
+each example's k x k curvature being `jax.hessian` of its loss in its scores, where there are many
+coefficients by conjugate gradients, or by optax's L-BFGS.
 
 The form is symmetric: scores are fixed up to a number added to all, and the fit chooses the
 one where weights and biases sum to zero over the classes present, which is where a penalty puts
@@ -51,11 +52,12 @@ def fit(
     penalised. scikit-learn's C is 1 / (l2 sum of weights): `losses.l2_from_C`.
 
     The default solver is chosen by size; the optimum is the same. Up to 256 coefficients,
-    (k - 1)(d + 1), are found by Newton's method, O(n k^2 d^2) a step; more by L-BFGS, O(n k d) a
-    step, and so are fewer where x has over 100,000 entries and every l2 is positive. With more than
-    256 coefficients, fewer rows than features, (k - 1)(n + 1) up to 1,024 and every l2 positive,
-    Newton's method runs in the space of the rows, O(n^2 d) once and O(n^3 k^3) a step. A traced l2
-    may be 0, for which the program is made.
+    (k - 1)(d + 1), are found by Newton's method, O(n k^2 d^2) a step; more by Newton's method with
+    steps by conjugate gradients, O(n k d) for each product with the Hessian, of which a step takes
+    a few, or tens where rows are nearly separated; and so are fewer where x has over 100,000
+    entries and every l2 is positive. With more than 256 coefficients, fewer rows than features,
+    (k - 1)(n + 1) up to 1,024 and every l2 positive, Newton's method runs in the space of the rows,
+    O(n^2 d) once and O(n^3 k^3) a step. A traced l2 may be 0, for which the program is made.
 
     Args:
       x: `(n, d)`, in any units; half precision stays so in memory.
@@ -71,7 +73,7 @@ def fit(
       tol: bound on the residual; by default eps^(2/3), 4e-11, or 2e-5 in float32.
       max_steps: cap on the steps; by default 100 for Newton's method, else 1000, and 100 more for
         the proof. A step of Newton's method that is taken back counts here, but not in
-        `info.steps`.
+        `info.steps`; by conjugate gradients also 20 products for each step are the most.
       axis_name: static; the mesh axis over which the rows are dealt, inside `jax.shard_map`: see
         `distributed`.
 
@@ -84,8 +86,9 @@ def fit(
       ValueError: shapes that do not fit; eagerly also data that are not valid.
       TypeError: dtypes or static arguments of the wrong kind.
 
-    With L-BFGS and a penalty on every weight CONVERGED is said by the residual alone, as there is
-    an optimum; next to no penalty leaves it far away even so, where Newton's method asks for more.
+    By conjugate gradients and L-BFGS, with a penalty on every weight, CONVERGED is said by the
+    residual alone, as there is an optimum; next to no penalty leaves it far away even so, where
+    Newton's method with a Hessian asks for more.
 
     Differentiable by the implicit function theorem in x, soft y, l2, sample_weight and offset.
 

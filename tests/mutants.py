@@ -262,9 +262,8 @@ FAULTS = [
         ),
         (
             "no offset",
-            "    if block.offset is not None:\n        scores = scores + block.offset.reshape"
-            "(u.shape[0], -1)\n    # They",
-            "    # They",
+            "return scores if block.offset is None else scores + block.offset.reshape(scores.shape)",
+            "return scores",
             "logistic::an_offset_that_is_a_multiple_of_a_column_shifts_its_weight",
         ),
         (
@@ -374,6 +373,46 @@ FAULTS = [
             "middle = jnp.nanmedian(",
             "middle = jnp.nanmean(",
             "transforms::a_row_of_weight_zero_among_lanes_is_absent[logistic.fit]",
+        ),
+    ),
+    *of(
+        "_truncated.py",
+        (
+            "scores of the frame alone",
+            "_passes.spread_rows(problem, _frame.of_basis(problem, step)[None])",
+            "_frame.of_basis(problem, step).T",
+            "truncated::a_product_is_that_with_the_hessian[held]",
+        ),
+        (
+            "junk in the curvature of rows without weight",
+            "alive = _passes.live(block, kept)",
+            "alive = kept",
+            "truncated::a_product_is_that_with_the_hessian[kept]",
+            "truncated::a_product_is_that_with_the_hessian[made anew]",
+        ),
+        (
+            "any curvature is sound",
+            "sound = bend > least * expected",
+            "sound = bend > 0",
+            "truncated::directions_of_rounding_are_not_followed",
+        ),
+        (
+            "no cap on the products",
+            "left = (steps < cap) & (products < PRODUCTS * cap)",
+            "left = steps < cap",
+            "truncated::products_are_counted",
+        ),
+        (
+            "a poor start is kept",
+            "start = jnp.where(value <= _passes.value_at_origin(spec, problem), start, 0)",
+            "pass",
+            "truncated::a_poor_start_is_given_up",
+        ),
+        (
+            "the mean of all degrees of freedom",
+            "return _passes.mean_curvature(spec, problem._replace(rows=sample), theta)",
+            "return 2 * _passes.mean_curvature(spec, problem._replace(rows=sample), theta)",
+            "truncated::the_preconditioner_is_of_the_mean_block[False]",
         ),
     ),
     *of(
@@ -612,8 +651,8 @@ FAULTS = [
         ),
         (
             "maxima are not below 0",
-            "_loops.filled(maxima, -jnp.inf)\n\n    def step(carry, i):\n        # The",
-            "_loops.filled(maxima, 0)\n\n    def step(carry, i):\n        # The",
+            "_loops.filled(maxima, -jnp.inf)\n\n    def step(carry, i):\n        added, largest = f(_block",
+            "_loops.filled(maxima, 0)\n\n    def step(carry, i):\n        added, largest = f(_block",
             "rows::every_row_is_seen_once",
         ),
     ),

@@ -86,6 +86,7 @@ FITS = {
     "logistic, L-BFGS": (functools.partial(logistic.fit, solver=solvers.lbfgs), 2, {"l2": 0.1}),
     "firth": (logistic.fit_firth, 2, {}),
     "softmax": (softmax.fit, 3, {}),
+    "softmax, by products": (functools.partial(softmax.fit, num_classes=53), 3, {"l2": 0.1}),
     "least_squares": (least_squares.fit, 3, {}),
     "fisher": (fisher.fit, 2, {}),
     "fisher, equal_variance": (

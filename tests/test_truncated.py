@@ -1,0 +1,241 @@
+"""Newton's method by products with the Hessian: its parts, and that it finds what Newton's does."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxlin import (
+    _checks,
+    _frame,
+    _passes,
+    _risk,
+    _rows,
+    _truncated,
+    losses,
+    softmax,
+    solvers,
+)
+from jaxlin.types import Status
+from tests.public import assert_close, stack, thorough
+
+K = 3
+ENGINE = _risk.SMOOTH[softmax.fit]
+BEND = _passes.Bend(softmax._kept, softmax._product)
+SPEC = _passes.Spec(losses.softmax, ENGINE.curvature, ENGINE.agreement, None, True, bend=BEND)
+
+
+def problem_of(n, d, *, absent=False):
+    """Rows without weight, of whatever they hold, a masked column, offsets, and perhaps a class."""
+    rng = np.random.default_rng(n)
+    x, y = rng.normal(size=(n, d)), rng.integers(0, K - absent, n)
+    weight = rng.choice([0.0, 1.0, 2.0], size=n)
+    weight[3], x[3] = 0, 1e150
+    x[4, 1], mask = np.nan, np.arange(d) != 1
+    data = _checks.table(x, y, sample_weight=weight, feature_mask=mask)
+    rows, *_ = _rows.prepare(data, num_classes=K, offset=jnp.asarray(rng.normal(size=(n, K))))
+    basis = _frame.class_basis(_rows.present(rows, K), x.dtype)
+    return _frame.make(rows, jnp.where(np.arange(d) == 2, 0.0, 0.3), True, basis)
+
+
+def at(problem, *, held=False):
+    """A run, its point at some theta, and a step."""
+    columns = _frame.columns(problem, _rows.clean(problem.rows)) if held else None
+    run = _truncated._Run(SPEC, problem, BEND, columns)
+    shape = problem.used.size, problem.spread.size
+    theta, step = np.random.default_rng(0).normal(size=(2, *shape))
+    out = _frame.inert(problem)
+    theta, step = jnp.where(out, 0, theta), jnp.where(out, 0, step)
+    return run, jax.jit(lambda theta: _truncated.look(run, theta))(theta), step
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_the_bend_is_the_second_derivative(dtype):
+    """To a few units of rounding of each row's own, however certain the row is."""
+    rng = np.random.default_rng(0)
+    for size in (0.1, 1, 10, 100):
+        scores, moved = (size * rng.normal(size=(50, 4)).astype(dtype) for _ in range(2))
+        found = np.asarray(jax.vmap(lambda s, t: BEND.product(BEND.kept(s), t))(scores, moved))
+        s, t = scores.astype(np.longdouble), moved.astype(np.longdouble)
+        p = np.exp(s - s.max(1, keepdims=True))
+        p /= p.sum(1, keepdims=True)
+        apart = p[:, :, None] * p[:, None, :] * (t[:, :, None] - t[:, None, :])
+        scale = np.sum(np.abs(apart), axis=2).max(1, keepdims=True)
+        # Large scores are rounded before they are exponents, and few of 87 leave anything.
+        slack = np.finfo(dtype).eps * (20 + 10 * size) * scale + 1e3 * np.finfo(dtype).tiny
+        assert np.all(np.abs(found - apart.sum(2)) <= slack)
+
+
+@pytest.mark.parametrize("kind", ["held", "kept", "made anew", "one block"])
+def test_a_product_is_that_with_the_hessian(monkeypatch, kind):
+    monkeypatch.setattr(_truncated, "HELD_ENTRIES", 0)
+    monkeypatch.setattr(_truncated, "COLUMNS_PER_SCORE", 10**9 if kind == "made anew" else 10)
+    n = 100 if kind == "one block" else 700  # a block of 195 columns is 256 rows
+    problem = problem_of(n, 195)
+    run, point, step = at(problem, held=kind == "held")
+    assert point.kept.shape == (n, 0 if kind == "made anew" else K)
+    plain, hess = jax.jit(lambda theta: _passes.measure(SPEC, problem, theta))(point.theta)
+    for name in ("value", "grad", "residual"):
+        np.testing.assert_allclose(
+            getattr(point, name), getattr(plain, name), rtol=1e-12, atol=1e-14
+        )
+    product = jax.jit(lambda point, step: _truncated.product(run, point, step))(point, step)
+    np.testing.assert_allclose(product.reshape(-1), hess @ step.reshape(-1), rtol=1e-10, atol=1e-14)
+
+
+@pytest.mark.parametrize("absent", [False, True])
+def test_the_preconditioner_is_of_the_mean_block(absent):
+    """Of each degree of freedom in use, where every row is in the sample."""
+    problem = problem_of(90, 5, absent=absent)
+    p, used = problem.spread.size, np.flatnonzero(problem.used)
+    assert used.size == K - 1 - absent
+    hess, inverse = both(problem)
+    mean = sum(hess[i * p : (i + 1) * p, i * p : (i + 1) * p] for i in used) / used.size
+    np.testing.assert_allclose(inverse @ mean, np.eye(p), atol=1e-6)
+    hess, inverse = both(problem_of(10, 20))
+    np.testing.assert_allclose(inverse * np.diagonal(hess).reshape(K - 1, -1).mean(0), 1, 1e-6)
+
+
+@jax.jit
+def both(problem):
+    """The Hessian at some theta, and what is to be about its inverse."""
+    theta = at(problem)[1].theta
+    hess = _passes.measure(SPEC, problem, theta)[1]
+    return hess, _truncated.preconditioner(SPEC, problem, theta)
+
+
+def test_the_sum_and_the_map_are_of_every_row_once():
+    problem = problem_of(700, 195)
+    rows = problem.rows._replace(offset=None)
+
+    def both(block):
+        return (jnp.sum(block.weight), jnp.sum(block.weight[:, None] * block.x, 0)), block.x[:, :2]
+
+    sums, each = jax.jit(lambda rows: _rows.fold_and_map(both, rows))(rows)
+    x = np.asarray(_rows.clean(rows).x)
+    np.testing.assert_allclose(sums[0], 1, rtol=1e-12)
+    np.testing.assert_allclose(sums[1], np.asarray(rows.weight) @ x, rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(each, x[:, :2])
+
+
+def troubles():
+    """Rows, labels, weights, penalty: of every status that a fit can have."""
+    rng = np.random.default_rng(5)
+    n = 43
+    x = rng.normal(size=(n, 4))
+    y = np.argmax(x[:, :K] + 2 * rng.normal(size=(n, K)), axis=1)
+    apart, twice, nan, one = np.argmax(x[:, :K], axis=1), x.copy(), x.copy(), np.ones(n)
+    twice[:, 3] = twice[:, 2]
+    nan[3, 1] = np.nan
+    on_a_line = x.copy()
+    on_a_line[:, 0] = np.where(y == 0, -1.0, 1.0) * (np.arange(n) > 3)
+    shares = rng.dirichlet(np.ones(4), size=n)
+    return {
+        "overlapping": (x, y, one, 0.0),
+        "penalised": (x, y, one, 0.1),
+        "hardly": (x, apart, one, 1e-3),
+        "separable": (x, apart, one, 0.0),
+        "some on a line": (on_a_line, y, one, 0.0),
+        "columns alike": (twice, y, one, 0.0),
+        "sums to rounding": (shares, y, one, 0.0),
+        "a class absent": (x, np.where(y == 1, 0, y), one, 0.0),
+        "one class": (x, np.zeros(n, int), one, 0.1),
+        "no weight": (x, y, 0 * one, 0.1),
+        "not a number": (nan, y, one, 0.1),
+        "not a number, absent": (nan, y, (np.arange(n) != 3) * 1.0, 0.1),
+    }
+
+
+@pytest.mark.parametrize("dtype", [np.float64, thorough(np.float32)])
+def test_it_finds_what_newtons_method_finds(monkeypatch, dtype):
+    """Alone, and as lanes that do not feel one another."""
+    monkeypatch.setattr(_risk, "NEWTON_LIMIT", 0)
+    cases = [
+        (x.astype(dtype), y, w.astype(dtype), dtype(l2)) for x, y, w, l2 in troubles().values()
+    ]
+
+    def fit(x, y, weight, l2, solver=None):
+        return softmax.fit(x, y, num_classes=K, sample_weight=weight, l2=l2, solver=solver)
+
+    lanes, infos = jax.jit(jax.vmap(fit))(*stack(cases))
+    expected, known = jax.jit(jax.vmap(functools.partial(fit, solver=solvers.newton)))(
+        *stack(cases)
+    )
+    named = dict(zip(troubles(), np.asarray(infos.status), strict=True))
+    assert named == dict(zip(troubles(), np.asarray(known.status), strict=True))
+    assert set(named.values()) >= {0, 1, 4, 5, 7, 8}
+    solved = np.asarray(infos.status) <= Status.RANK_DEFICIENT
+    for found, best in zip(lanes, expected, strict=True):
+        tol = 1e-7 if dtype == np.float64 else 2e-2
+        np.testing.assert_allclose(found[solved], best[solved], rtol=tol, atol=tol)
+    alone = jax.jit(fit)
+    for i, case in enumerate(cases):
+        if named[list(troubles())[i]] == Status.CONVERGED:
+            params, info = alone(*case)
+            assert info.status == Status.CONVERGED
+            rtol = 1e-9 if dtype == np.float64 else 1e-4
+            assert_close(params, jax.tree.map(lambda a, i=i: a[i], lanes), rtol)
+    others = [cases[1] if i in (3, 9, 10) else case for i, case in enumerate(cases)]
+    again, _ = jax.jit(jax.vmap(fit))(*stack(others))
+    for i in range(len(cases)):
+        if i not in (3, 9, 10):
+            for found, other in zip(lanes, again, strict=True):
+                np.testing.assert_array_equal(found[i], other[i])
+
+
+def descend(problem, start, cap=100):
+    """In double precision to its default tolerance."""
+    doubted = bool(jnp.any(start != 0))
+
+    @jax.jit
+    def run(problem, start):
+        tol = jnp.asarray(4e-11)
+        return _truncated.descend(SPEC, problem, start, tol, jnp.int32(cap), doubted=doubted)
+
+    return run(problem, start)
+
+
+def test_directions_of_rounding_are_not_followed():
+    """Columns that sum to one leave one of no curvature but that of their last digits."""
+    x, y, *_ = troubles()["sums to rounding"]
+    rows, *_ = _rows.prepare(_checks.table(x, y), num_classes=K)
+    basis = _frame.class_basis(_rows.present(rows, K), x.dtype)
+    problem = _frame.make(rows, jnp.zeros(4), True, basis)
+    theta, steps, spent = descend(problem, jnp.zeros((2, 5)))
+    assert not spent and steps < 10
+    point = _passes.light(SPEC, problem, theta)
+    assert point.residual <= 4e-11 and jnp.max(jnp.abs(theta)) < 100
+
+
+def test_a_poor_start_is_given_up():
+    problem = problem_of(43, 4)
+    zero = jnp.zeros((2, 5))
+    best, steps, _ = descend(problem, zero)
+    poor = jnp.where(_frame.inert(problem), 0, jnp.full_like(zero, 1e4) * jnp.eye(2, 5))
+    again, count, _ = descend(problem, poor)
+    assert count == steps
+    np.testing.assert_allclose(again, best, rtol=0, atol=1e-12)
+    _, count, _ = descend(problem, 0.999 * best)
+    assert count < steps
+
+
+def test_products_are_counted(monkeypatch):
+    monkeypatch.setattr(_truncated, "PRODUCTS", 1)
+    problem = problem_of(43, 4)
+    _, steps, spent = descend(problem, jnp.zeros((2, 5)), cap=6)
+    assert spent and steps < 6
+
+
+def test_digits():
+    """Where rows are nearly separated, and L-BFGS takes hundreds of steps."""
+    from sklearn.datasets import load_digits
+
+    x, y = load_digits(return_X_y=True)
+    params, info = softmax.fit(x, y, l2=1e-4, tol=1e-6)
+    assert info.status == Status.CONVERGED and info.steps <= 15
+    short = softmax.fit(x, y, l2=1e-4, tol=1e-6, max_steps=5)[1]
+    assert short.status == Status.MAX_STEPS and short.steps <= 5
+    again = softmax.fit(x, y, l2=1e-4, tol=1e-6, init=params)[1]
+    assert again.status == Status.CONVERGED and again.steps == 0

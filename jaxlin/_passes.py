@@ -385,7 +385,9 @@ def mean_curvature(spec: Spec, problem: Problem, theta: jax.Array) -> jax.Array:
 
 def mean_diagonal(spec: Spec, problem: Problem, theta: jax.Array) -> jax.Array:
     """The diagonal of `mean_curvature`, `(p,)`."""
-    curved = problem.spread**2 * _curved(spec, problem, theta, lambda z, curve: dot(curve, z * z))
+    curved = problem.spread**2 * _curved(
+        spec, problem, theta, lambda z, curve: jnp.sum(z * curve[:, None] * z, 0)
+    )
     return curved + _regular(problem, curved)
 
 

@@ -98,6 +98,7 @@ def descend(
     rows = problem.rows
     small = rows.x.shape[0] * start.shape[1] <= HELD_ENTRIES
     held = _frame.columns(problem, _rows.clean(rows)) if small else None
+    assert spec.bend is not None  # or another solver is chosen
     run = _Run(spec, problem, spec.bend, held)
     if doubted:
         value = _passes.light(spec, problem, start).value
@@ -150,9 +151,10 @@ def product(run: _Run, point: Point, step: jax.Array) -> jax.Array:
             kept = jax.vmap(bend.kept)(_passes.scores_of(problem, block, z, point.theta))
         # With the scores in the leading axis, or sums over them are made entry by entry.
         moved = dot(columns.T, z.T)
-        alive = _passes.live(block, kept)
-        curved = jax.vmap(bend.product, in_axes=(0, 1), out_axes=1)(alive, moved)
-        return dot(block.weight[None, :] * curved, z)
+        curved = jax.vmap(bend.product, in_axes=(0, 1), out_axes=1)(kept, moved)
+        # Where there is no weight there may be no number.
+        weight = block.weight[None, :]
+        return dot(jnp.where(weight > 0, weight * curved, 0), z)
 
     pulled = run.fold(sums, point.kept)
     return _passes.gradient_of(problem, step, _frame.in_basis(problem, pulled.T).T)

@@ -262,8 +262,8 @@ FAULTS = [
         ),
         (
             "no offset",
-            "return scores if block.offset is None else scores + block.offset.reshape(scores.shape)",
-            "return scores",
+            "scores if block.offset is None else scores + block.offset.reshape(scores.shape)",
+            "scores",
             "logistic::an_offset_that_is_a_multiple_of_a_column_shifts_its_weight",
         ),
         (
@@ -385,8 +385,8 @@ FAULTS = [
         ),
         (
             "junk in the curvature of rows without weight",
-            "alive = _passes.live(block, kept)",
-            "alive = kept",
+            "jnp.where(weight > 0, weight * curved, 0)",
+            "weight * curved",
             "truncated::a_product_is_that_with_the_hessian[kept]",
             "truncated::a_product_is_that_with_the_hessian[made anew]",
         ),
@@ -397,9 +397,9 @@ FAULTS = [
             "truncated::directions_of_rounding_are_not_followed",
         ),
         (
-            "no cap on the products",
-            "left = (steps < cap) & (products < PRODUCTS * cap)",
-            "left = steps < cap",
+            "products are no steps",
+            "(steps >= cap) | (products >= PRODUCTS * cap)",
+            "steps >= cap",
             "truncated::products_are_counted",
         ),
         (
@@ -651,8 +651,8 @@ FAULTS = [
         ),
         (
             "maxima are not below 0",
-            "_loops.filled(maxima, -jnp.inf)\n\n    def step(carry, i):\n        added, largest = f(_block",
-            "_loops.filled(maxima, 0)\n\n    def step(carry, i):\n        added, largest = f(_block",
+            "filled(maxima, -jnp.inf)\n\n    def step(carry, i):\n        added, largest = f(_b",
+            "filled(maxima, 0)\n\n    def step(carry, i):\n        added, largest = f(_b",
             "rows::every_row_is_seen_once",
         ),
     ),

@@ -32,7 +32,9 @@ def problem_of(n, d, *, absent=False):
     rng = np.random.default_rng(n)
     x, y = rng.normal(size=(n, d)), rng.integers(0, K - absent, n)
     weight = rng.choice([0.0, 1.0, 2.0], size=n)
-    weight[3], x[3] = 0, 1e150
+    # Its scores overflow in a frame for rows of this size.
+    x[:, 0] *= 1e-160
+    weight[3], x[3, 0] = 0, 0.9 * _checks.safe_range(x.dtype)
     x[4, 1], mask = np.nan, np.arange(d) != 1
     data = _checks.table(x, y, sample_weight=weight, feature_mask=mask)
     rows, *_ = _rows.prepare(data, num_classes=K, offset=jnp.asarray(rng.normal(size=(n, K))))
@@ -47,7 +49,7 @@ def at(problem, *, held=False):
     shape = problem.used.size, problem.spread.size
     theta, step = np.random.default_rng(0).normal(size=(2, *shape))
     out = _frame.inert(problem)
-    theta, step = jnp.where(out, 0, theta), jnp.where(out, 0, step)
+    theta, step = jnp.where(out, 0, theta), jnp.where(out, 0, step).at[:, 0].multiply(1e4)
     return run, jax.jit(lambda theta: _truncated.look(run, theta))(theta), step
 
 
@@ -82,7 +84,7 @@ def test_a_product_is_that_with_the_hessian(monkeypatch, kind):
             getattr(point, name), getattr(plain, name), rtol=1e-12, atol=1e-14
         )
     product = jax.jit(lambda point, step: _truncated.product(run, point, step))(point, step)
-    np.testing.assert_allclose(product.reshape(-1), hess @ step.reshape(-1), rtol=1e-10, atol=1e-14)
+    np.testing.assert_allclose(product.reshape(-1), hess @ step.reshape(-1), rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("absent", [False, True])
@@ -199,11 +201,11 @@ def descend(problem, start, cap=100):
 
 def test_directions_of_rounding_are_not_followed():
     """Columns that sum to one leave one of no curvature but that of their last digits."""
-    x, y, *_ = troubles()["sums to rounding"]
-    rows, *_ = _rows.prepare(_checks.table(x, y), num_classes=K)
-    basis = _frame.class_basis(_rows.present(rows, K), x.dtype)
+    x, y = np.random.default_rng(5).dirichlet(np.ones(4), size=30), np.arange(30) % 2
+    rows, *_ = _rows.prepare(_checks.table(x, y), num_classes=2)
+    basis = _frame.class_basis(jnp.ones(2, bool), x.dtype)
     problem = _frame.make(rows, jnp.zeros(4), True, basis)
-    theta, steps, spent = descend(problem, jnp.zeros((2, 5)))
+    theta, steps, spent = descend(problem, jnp.zeros((1, 5)))
     assert not spent and steps < 10
     point = _passes.light(SPEC, problem, theta)
     assert point.residual <= 4e-11 and jnp.max(jnp.abs(theta)) < 100
@@ -216,7 +218,7 @@ def test_a_poor_start_is_given_up():
     poor = jnp.where(_frame.inert(problem), 0, jnp.full_like(zero, 1e4) * jnp.eye(2, 5))
     again, count, _ = descend(problem, poor)
     assert count == steps
-    np.testing.assert_allclose(again, best, rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(again, best)
     _, count, _ = descend(problem, 0.999 * best)
     assert count < steps
 

@@ -412,7 +412,7 @@ FAULTS = [
             "the mean of all degrees of freedom",
             "return _passes.mean_curvature(spec, problem._replace(rows=sample), theta)",
             "return 2 * _passes.mean_curvature(spec, problem._replace(rows=sample), theta)",
-            "truncated::the_preconditioner_is_of_the_mean_block[False]",
+            "truncated::the_preconditioner_is_of_the_mean_block",
         ),
     ),
     *of(

@@ -123,19 +123,23 @@ def descend(
 def look(run: _Run, theta: jax.Array) -> Point:
     """J at theta, and what the products there need."""
     spec, problem, bend, _ = run
-    n, d = problem.rows.x.shape
-    keeps = n * (problem.used.size + 1) <= max(HELD_ENTRIES, n * d // COLUMNS_PER_SCORE)
+    rows, (n, d) = problem.rows, problem.rows.x.shape
+    # Not where rows are dealt over devices: all that a loop carries would vary as they do.
+    few = n * (problem.used.size + 1) <= max(HELD_ENTRIES, n * d // COLUMNS_PER_SCORE)
+    keeps = few and rows.axis.name is None
 
     def of_block(z, block):
         scores = _passes.scores_of(problem, block, z, theta)
         alive = _passes.live(block, scores)
         value, slope = jax.vmap(jax.value_and_grad(spec.loss))(alive, block.y)
-        kept = jax.vmap(bend.kept)(scores)
-        if not keeps:
-            kept = kept[:, :0]
-        return (dot(block.weight, value), dot((block.weight[:, None] * slope).T, z)), kept
+        pulled = dot((block.weight[:, None] * slope).T, z)
+        return (dot(block.weight, value), pulled), jax.vmap(bend.kept)(scores)
 
-    (value, pulled), kept = run.fold_and_map(of_block)
+    kept = jnp.zeros((n, 0), theta.dtype)
+    if keeps:
+        (value, pulled), kept = run.fold_and_map(of_block)
+    else:
+        value, pulled = run.fold(lambda z, block, _: of_block(z, block)[0], kept)
     value = value + jnp.sum(problem.penalty[None, :] * theta**2) / 2
     grad = _passes.gradient_of(problem, theta, _frame.in_basis(problem, pulled.T).T)
     return Point(theta, kept, value, grad, _passes.residual(problem, grad))

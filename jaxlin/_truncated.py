@@ -100,24 +100,25 @@ def descend(
     held = _frame.columns(problem, _rows.clean(rows)) if small else None
     assert spec.bend is not None  # or another solver is chosen
     run = _Run(spec, problem, spec.bend, held)
+    allowed = PRODUCTS * jnp.minimum(cap, jnp.iinfo(jnp.int32).max // PRODUCTS)
     if doubted:
         value = _passes.light(spec, problem, start).value
         start = jnp.where(value <= _passes.value_at_origin(spec, problem), start, 0)
 
     def advance(carry):
         point, steps, products, _ = carry
-        step, more = direction(run, point, jnp.minimum(MOST_PRODUCTS, PRODUCTS * cap - products))
+        step, more = direction(run, point, jnp.minimum(MOST_PRODUCTS, allowed - products))
         point, moved = search(run, point, step)
         return point, steps + moved.astype(jnp.int32), products + more, ~moved
 
     def unfinished(carry):
         point, steps, products, stalled = carry
-        left = (steps < cap) & (products < PRODUCTS * cap)
+        left = (steps < cap) & (products < allowed)
         return (point.residual > tol) & ~stalled & left & jnp.isfinite(point.value)
 
     init = (look(run, start), jnp.int32(0), jnp.int32(0), jnp.bool_(False))
     point, steps, products, _ = jax.lax.while_loop(unfinished, *_loops.steady(advance, init))
-    return point.theta, steps, (steps >= cap) | (products >= PRODUCTS * cap)
+    return point.theta, steps, (steps >= cap) | (products >= allowed)
 
 
 def look(run: _Run, theta: jax.Array) -> Point:

@@ -398,7 +398,7 @@ FAULTS = [
         ),
         (
             "products are no steps",
-            "(steps >= cap) | (products >= PRODUCTS * cap)",
+            "(steps >= cap) | (products >= allowed)",
             "steps >= cap",
             "truncated::products_are_counted",
         ),

@@ -19,8 +19,8 @@ from jaxlin._passes import Bend, Spec
 
 # Up to so many entries the columns of the frame are held, not made anew in each pass.
 HELD_ENTRIES = 2**18
-# With so many columns per score, what is kept of the scores is small beside x.
-COLUMNS_PER_SCORE = 10
+# With so many columns per score three copies of what is kept of the scores are a fifth of x.
+COLUMNS_PER_SCORE = 16
 # Up to so many coordinates of a row the preconditioner is a matrix, beyond it a diagonal.
 MATRIX_LIMIT = 1024
 # Rows per coordinate that it is made of.

@@ -7,6 +7,7 @@ Shapes: `n` rows, `d` features, `p` = d + 1 coordinates with a bias, else d; `K`
 degrees of freedom, one for a plane, else K - 1.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -57,38 +58,64 @@ class Problem(NamedTuple):
     used: jax.Array
 
 
+class _Standing(NamedTuple):
+    """Where the columns stand: `(d,)` each, of z = (x - centre) * scale the last three.
+
+    mean, square: of z and its square, weighted
+    largest: of |z|, where there is weight
+    """
+
+    centre: jax.Array
+    scale: jax.Array
+    mean: jax.Array
+    square: jax.Array
+    largest: jax.Array
+
+
 @jax.custom_batching.custom_vmap
-def _centre_and_scale(rows: _rows.Rows) -> tuple[jax.Array, jax.Array]:
-    """A point near the weighted mean, and powers of two that bring the columns near one."""
+def _standing(rows: _rows.Rows, bias: jax.Array) -> _Standing:
+    """A centre near the weighted mean, or 0, and powers of two that bring the columns near one."""
 
     # Near the mean is near enough: what is left of it is `shift`.
     bare = rows._replace(offset=None)
     sample = _rows.sample(bare, CENTRE_ROWS)
     # From a row with weight, so that no other is felt, and the mean of one value is that value.
     first = _rows.one_row(rows)
-    apart = jnp.where((sample.weight > 0)[:, None], sample.x - first[None, :], 0)
+    held = (sample.weight > 0)[:, None]
+    apart = jnp.where(held, sample.x - first[None, :], 0)
     sums = jnp.sum(sample.weight), dot(sample.weight, apart)
-    (total, apart), _ = _rows.across(sums, (), rows.axis)
+    largest = jnp.max(jnp.where(held, jnp.abs(sample.x), 0), axis=0)
+    (total, apart), largest = _rows.across(sums, largest, rows.axis)
     mean = first + apart / jnp.where(total > 0, total, 1)
+    found = _moments(rows, jnp.where(bias, mean, 0), _scale(largest))
+    if not isinstance(rows, _rows.Streamed) and sample.weight.size == rows.weight.size:
+        return found
 
-    def maxima(block):
-        return (), jnp.max(jnp.where((block.weight > 0)[:, None], jnp.abs(block.x), 0), axis=0)
+    def of_all(rows, centre):
+        def maxima(block):
+            return (), jnp.max(jnp.where((block.weight > 0)[:, None], jnp.abs(block.x), 0), axis=0)
 
-    # Of all rows: no square of a value may overflow.
-    return mean, _scale(_rows.fold(maxima, rows)[1])
+        return _moments(rows, centre, _scale(_rows.fold(maxima, rows)[1]))
+
+    # No square may leave the range, of whatever the sample has missed.
+    safe = math.sqrt(_checks.safe_range(largest.dtype))
+    near = (found.largest <= safe) & ((largest > 0) | (found.largest >= 1 / safe))
+    near |= found.largest == 0
+    return _linalg.when(~jnp.all(near), of_all, found, (rows, found.centre))
 
 
-@_centre_and_scale.def_vmap
-def _(axis_size, in_batched, rows):
+@_standing.def_vmap
+def _(axis_size, in_batched, rows, bias):
     """Lanes that share x share the frame, or `x - centre` would become one copy per lane.
 
     What they share cannot depend on their weights: the centre is the median of a sample of rows,
     so that a few rows of junk that no lane gives weight do not move it.
     """
+    axes = jax.tree.map(lambda batched: 0 if batched else None, in_batched[0])
     if in_batched[0].x:
-        axes = jax.tree.map(lambda batched: 0 if batched else None, in_batched[0])
-        each = jax.vmap(_centre_and_scale.fun, in_axes=(axes,), axis_size=axis_size)
-        return each(rows), (True, True)
+        each = jax.vmap(_standing.fun, in_axes=(axes, None), axis_size=axis_size)
+        own = each(rows, bias)
+        return own, jax.tree.map(lambda _: True, own)
     n, _ = rows.x.shape
     dtype = _checks.working_dtype(rows.x)
     safe = jnp.abs(rows.x.astype(dtype)) <= _checks.safe_range(dtype)
@@ -96,10 +123,27 @@ def _(axis_size, in_batched, rows):
     _, largest = _rows.across((), largest, rows.axis)
     some = slice(None, None, max(1, n * _rows.devices(rows.axis) // SAMPLE_ROWS))
     sample = jnp.where(safe[some], rows.x[some].astype(dtype), jnp.nan)
-    middle = jnp.nanmedian(_rows.gathered(sample, rows.axis), axis=0)
-    found = jnp.nan_to_num(middle), _scale(largest)
+    middle = jnp.nan_to_num(jnp.nanmedian(_rows.gathered(sample, rows.axis), axis=0))
+    found = jnp.where(bias, middle, 0), _scale(largest)
     # The lanes may be dealt over a mesh axis of their own, of which x knows nothing.
-    return _loops.as_varying(found, rows, rows.axis.name), (False, False)
+    centre, scale = _loops.as_varying(found, rows, rows.axis.name)
+
+    def of_lane(rows):
+        return _moments(rows, centre, scale)[2:]
+
+    each = jax.vmap(of_lane, in_axes=(axes,), axis_size=axis_size)(rows)
+    batched: Any = (False, False, True, True, True)
+    return _Standing(centre, scale, *each), _Standing(*batched)
+
+
+def _moments(rows: _rows.Rows, centre: jax.Array, scale: jax.Array) -> _Standing:
+    def moments(block):
+        z = (block.x - centre[None, :]) * scale[None, :]
+        sums = dot(block.weight, z), dot(block.weight, z * z)
+        return sums, jnp.max(jnp.where((block.weight > 0)[:, None], jnp.abs(z), 0), axis=0)
+
+    (mean, square), largest = _rows.fold(moments, rows)
+    return _Standing(centre, scale, mean, square, largest)
 
 
 def _scale(largest: jax.Array) -> jax.Array:
@@ -108,15 +152,7 @@ def _scale(largest: jax.Array) -> jax.Array:
 
 
 def make(rows: _rows.Rows, l2: jax.Array, bias: bool, basis: jax.Array | None = None) -> Problem:
-    centre, scale = _centre_and_scale(rows)
-    centre = centre if bias else jnp.zeros_like(centre)
-
-    def moments(block):
-        z = (block.x - centre[None, :]) * scale[None, :]
-        sums = dot(block.weight, z), dot(block.weight, z * z)
-        return sums, jnp.max(jnp.where((block.weight > 0)[:, None], jnp.abs(z), 0), axis=0)
-
-    (mean, square), largest = _rows.fold(moments, rows)
+    centre, scale, mean, square, largest = _standing(rows, jnp.asarray(bias))
     eps = jnp.finfo(centre.dtype).eps
     # Nothing is left of a column of one value, of which the centre is that value.
     in_play = largest > 0

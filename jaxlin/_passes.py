@@ -26,6 +26,8 @@ from jaxlin._linalg import dot
 NOISE_ULPS = 4
 # Up to so many columns the products of all pairs of them fit in cache.
 SHARED_LIMIT = 64
+# Entries of x in a block of a pass without Hessian: half as many keep only one of two cores busy.
+LIGHT_ENTRIES = 2 * _rows.BLOCK_ENTRIES
 
 
 class Agreement(NamedTuple):
@@ -209,12 +211,17 @@ def measure(spec: Spec, problem: Problem, theta: jax.Array) -> tuple[Point, jax.
 def _rest(spec, problem, block, z, theta) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Scores of theta, slopes in its degrees of freedom, and the sums over the rows, `(5,)`."""
     m, _ = theta.shape
-    freed = jnp.where(problem.free[None, :], theta, 0)
-    u = _images(problem, z, jnp.stack([theta, freed]))
+    thetas = [theta]
+    if not spec.penalised:
+        thetas.append(jnp.where(problem.free[None, :], theta, 0))
+    u = _images(problem, z, jnp.stack(thetas))
     scores = scored(problem, block, u[:, :m])
     pull, terms = per_row(spec, block, scores)
-    least = _rounding_of_scores(problem, theta)
-    unclear = short(spec, problem, block, u[:, m:], least)
+    if spec.penalised:  # biases alone agree with no two classes
+        unclear = jnp.ones((), theta.dtype)
+    else:
+        least = _rounding_of_scores(problem, theta)
+        unclear = short(spec, problem, block, u[:, m:], least)
     return scores, _frame.in_basis(problem, pull), jnp.stack([*terms, unclear])
 
 
@@ -284,9 +291,17 @@ def light(spec: Spec, problem: Problem, theta: jax.Array) -> Point:
     def sums(block):
         z = _frame.columns(problem, block)
         _, pull, terms = _rest(spec, problem, block, z, theta)
-        return (dot(pull.T, z), terms), ()
+        return (_pulled(pull, z), terms), ()
 
-    return _assemble(problem, theta, *_rows.fold(sums, problem.rows)[0])
+    return _assemble(problem, theta, *_rows.fold(sums, problem.rows, LIGHT_ENTRIES)[0])
+
+
+def _pulled(pull: jax.Array, z: jax.Array) -> jax.Array:
+    """The sum of z over the rows, by each column of `pull`: `(columns, p)`.
+
+    For one alone the compiler is told of a vector: of a matrix it would use half the cores.
+    """
+    return dot(pull.T, z) if pull.shape[1] > 1 else dot(pull[:, 0], z)[None]
 
 
 def _assemble(problem: Problem, theta: jax.Array, columns: jax.Array, terms: jax.Array) -> Point:
@@ -368,27 +383,25 @@ def _value_and_gradient(spec, problem, flat):
         z = _frame.columns(problem, block)
         scores = live(block, scores_of(problem, block, z, theta))
         value, slope = jax.vmap(jax.value_and_grad(spec.loss))(scores, block.y)
-        return (jnp.sum(block.weight * value), dot((block.weight[:, None] * slope).T, z)), ()
+        return (jnp.sum(block.weight * value), _pulled(block.weight[:, None] * slope, z)), ()
 
-    (value, columns), _ = _rows.fold(sums, problem.rows)
+    (value, columns), _ = _rows.fold(sums, problem.rows, LIGHT_ENTRIES)
     value = value + jnp.sum(problem.penalty[None, :] * theta**2) / 2
     grad = gradient_of(problem, theta, _frame.in_basis(problem, columns.T).T)
     return value, grad.reshape(-1)
 
 
 def mean_curvature(spec: Spec, problem: Problem, theta: jax.Array) -> jax.Array:
-    """The mean over the degrees of freedom of the Hessian's diagonal blocks, `(p, p)`, regular."""
+    """The mean over the degrees of freedom of the loss's part of the Hessian's blocks, `(p, p)`."""
     scale = problem.spread[:, None] * problem.spread[None, :]
-    curved = scale * _curved(spec, problem, theta, lambda z, curve: dot((z * curve[:, None]).T, z))
-    return curved + jnp.diag(_regular(problem, jnp.diagonal(curved)))
+    return scale * _curved(spec, problem, theta, lambda z, curve: dot((z * curve[:, None]).T, z))
 
 
 def mean_diagonal(spec: Spec, problem: Problem, theta: jax.Array) -> jax.Array:
     """The diagonal of `mean_curvature`, `(p,)`."""
-    curved = problem.spread**2 * _curved(
+    return problem.spread**2 * _curved(
         spec, problem, theta, lambda z, curve: jnp.sum(z * curve[:, None] * z, 0)
     )
-    return curved + _regular(problem, curved)
 
 
 def _curved(spec, problem, theta, product):
@@ -406,7 +419,7 @@ def _curved(spec, problem, theta, product):
     return _rows.fold(sums, problem.rows)[0] / used
 
 
-def _regular(problem: Problem, diagonal: jax.Array) -> jax.Array:
+def regular(problem: Problem, diagonal: jax.Array) -> jax.Array:
     """What is added to a diagonal of curvature: penalties, and enough to have an inverse."""
     info = jnp.finfo(diagonal.dtype)
     ridge = problem.penalty + jnp.sqrt(info.eps) * diagonal + info.tiny

@@ -28,6 +28,7 @@ from jaxlin import (
     _newton,
     _passes,
     _rows,
+    _sampled,
     _truncated,
     _wide,
     solvers,
@@ -343,13 +344,14 @@ def _found(spec, problem, start, tol, cap, doubted) -> _newton.Outcome:
             f"solver: the line search of {solver.__name__} does not take lanes that are dealt over "
             "a mesh axis; solvers.newton does"
         )
+    begin, precondition = begun(spec, problem, start, doubted)
     flat, steps = _iterate.warm_up(
         solver,
         _passes.objective(spec),
-        start.reshape(-1),
+        begin.reshape(-1),
         (problem,),
         hessian=_passes.hessian(spec),
-        precondition=preconditioner(spec, problem, start),
+        precondition=precondition,
         # Its gradient is of other coordinates than the residual, which can be larger.
         tol=tol / slack(start.shape[0]),
         max_steps=cap,
@@ -383,9 +385,16 @@ def is_open(outcome: _newton.Outcome, tol: jax.Array) -> jax.Array:
     return ~(passed | outcome.separated | outcome.quasi) & jnp.isfinite(outcome.point.value)
 
 
-def preconditioner(spec: Spec, problem: Problem, theta: jax.Array) -> jax.Array | None:
-    """About the Hessian where every score is 0, `(p, p)`, the same for each degree of freedom."""
-    bare = problem._replace(rows=problem.rows._replace(offset=None))
-    if not _truncated.is_dense(bare):
-        return None
-    return _truncated.sampled_curvature(spec, bare, jnp.zeros_like(theta))
+def begun(
+    spec: Spec, problem: Problem, start: jax.Array, given: bool
+) -> tuple[jax.Array, jax.Array | None]:
+    """Where a solver starts, unless the user has `given` that, and its preconditioner, `(p, p)`."""
+    found = jnp.bool_(False)
+    few = start.size <= NEWTON_LIMIT and _sampled.spares(problem)
+    if spec.solver is None and spec.penalised and few and not given:
+        start, found = _sampled.optimum(spec, problem)
+    if not _sampled.is_dense(problem):
+        return start, None
+    # About the Hessian there, or where every score is 0, the same for each degree of freedom.
+    theta = jnp.where(found, start, 0)
+    return start, _sampled.curvature(spec, _sampled.without_offset(problem, found), theta)

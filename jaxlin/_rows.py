@@ -166,17 +166,13 @@ def _fold_stream(f, rows, entries):
         return _fold_here(f, block, entries)
 
     sums, maxima = jax.eval_shape(of_block, jnp.int32(0))
-    init = _loops.filled(sums, 0), _loops.filled(maxima, -jnp.inf)
-
-    def step(carry, i):
-        added, largest = of_block(i)
-        return (
-            jax.tree.map(jnp.add, carry[0], added),
-            jax.tree.map(jnp.maximum, carry[1], largest),
-        ), None
-
-    blocks = jnp.arange(rows.x.form.blocks, dtype=jnp.int32)
-    return jax.lax.scan(step, init, blocks)[0]
+    return _scan(
+        lambda i: of_block(i.astype(jnp.int32)),
+        rows.x.form.blocks,
+        sums,
+        _loops.filled(maxima, -jnp.inf),
+        _largest,
+    )
 
 
 def _fold_here(f, rows, entries):
@@ -185,16 +181,36 @@ def _fold_here(f, rows, entries):
     if n < 2 * size:
         return f(clean(rows))
     sums, maxima = jax.eval_shape(lambda r: f(clean(r)), take(rows, 0, size))
-    init = _loops.filled(sums, 0), _loops.filled(maxima, -jnp.inf)
+    return _scan(
+        lambda i: f(_block(rows, i, size)[1]),
+        -(-n // size),
+        sums,
+        _loops.filled(maxima, -jnp.inf),
+        _largest,
+    )
+
+
+def _scan(of_block, blocks: int, sums: Any, rest: Any, join: Callable) -> tuple[Any, Any]:
+    """Over i the sums, of these shapes, and `rest` joined with the other that `of_block(i)` gives.
+
+    A sum of one number travels as an array of one. As a number the compiler would start a block's
+    product of two vectors from the sum so far, and of a million terms in float32 lose a thousandth.
+    """
+
+    def arrays(sums):
+        return jax.tree.map(jnp.atleast_1d, sums)
 
     def step(carry, i):
-        added, largest = f(_block(rows, i, size)[1])
-        return (
-            jax.tree.map(jnp.add, carry[0], added),
-            jax.tree.map(jnp.maximum, carry[1], largest),
-        ), None
+        added, other = of_block(i)
+        return (jax.tree.map(jnp.add, carry[0], arrays(added)), join(carry[1], other)), None
 
-    return jax.lax.scan(step, init, jnp.arange(-(-n // size)))[0]
+    init = arrays(_loops.filled(sums, 0)), rest
+    (total, rest), _ = jax.lax.scan(step, init, jnp.arange(blocks))
+    return jax.tree.map(lambda a, like: a.reshape(like.shape), total, sums), rest
+
+
+def _largest(a: Any, b: Any) -> Any:
+    return jax.tree.map(jnp.maximum, a, b)
 
 
 def _block(rows: Rows, i: jax.Array, size: int) -> tuple[jax.Array, Rows]:
@@ -223,16 +239,18 @@ def fold_and_map(f: Callable[[Rows], tuple[Any, jax.Array]], rows: Rows) -> tupl
         sums, whole = f(clean(rows))
         return across(sums, (), rows.axis)[0], whole
     sums, each = jax.eval_shape(lambda r: f(clean(r)), take(rows, 0, size))
-    rest = each.update(shape=each.shape[1:])
+    rest = _loops.filled(each.update(shape=each.shape[1:]), 0, n)
 
-    def step(carry, i):
+    def of_block(i):
         start, block = _block(rows, i, size)
         added, each = f(block)
-        whole = jax.lax.dynamic_update_slice_in_dim(carry[1], each, start, 0)
-        return (jax.tree.map(jnp.add, carry[0], added), whole), None
+        return added, (start, each)
 
-    init = _loops.filled(sums, 0), _loops.filled(rest, 0, n)
-    sums, whole = jax.lax.scan(step, init, jnp.arange(-(-n // size)))[0]
+    def put(whole, new):
+        start, each = new
+        return jax.lax.dynamic_update_slice_in_dim(whole, each, start, 0)
+
+    sums, whole = _scan(of_block, -(-n // size), sums, rest, put)
     return across(sums, (), rows.axis)[0], whole
 
 
@@ -435,8 +453,10 @@ def sample(rows: Rows, most: int) -> Rows:
     if isinstance(rows, Streamed):
         return sample(rows.some, most)
     n, most = rows.x.shape[0], -(-most // devices(rows.axis))
+    if n <= most:
+        return clean(rows)
     golden = (math.sqrt(5) - 1) / 2
-    at = np.arange(n) if n <= most else np.floor(n * (np.arange(most) * golden % 1))
+    at = np.floor(n * (np.arange(most) * golden % 1))
     return clean(take(rows, jnp.asarray(at, jnp.int32)))
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _frame, _iterate, _linalg, _loops, _passes, _rows
+from jaxlin import _frame, _iterate, _linalg, _loops, _passes, _rows, _sampled
 from jaxlin._frame import Problem
 from jaxlin._linalg import dot
 from jaxlin._passes import Bend, Spec
@@ -21,10 +21,6 @@ from jaxlin._passes import Bend, Spec
 HELD_ENTRIES = 2**18
 # With so many columns per score three copies of what is kept of the scores are a fifth of x.
 COLUMNS_PER_SCORE = 16
-# Up to so many coordinates of a row the preconditioner is a matrix, beyond it a diagonal.
-MATRIX_LIMIT = 1024
-# Rows per coordinate that it is made of.
-SAMPLES_PER_COORDINATE = 32
 # Products within one step, and in a run for each step that it may take.
 MOST_PRODUCTS, PRODUCTS = 200, 20
 HALVINGS = 20
@@ -233,24 +229,8 @@ def search(run: _Run, point: Point, step: jax.Array) -> tuple[Point, jax.Array]:
 
 def preconditioner(spec: Spec, problem: Problem, theta: jax.Array) -> jax.Array:
     """About the mean of H's diagonal blocks inverted, `(p, p)`, or of its diagonal, `(p,)`."""
-    if not is_dense(problem):
-        return 1 / _passes.mean_diagonal(spec, problem, theta)
-    factor = _linalg.factor(sampled_curvature(spec, problem, theta))
+    if not _sampled.is_dense(problem):
+        diagonal = _passes.mean_diagonal(spec, problem, theta)
+        return 1 / (diagonal + _passes.regular(problem, diagonal))
+    factor = _linalg.factor(_sampled.curvature(spec, problem, theta))
     return _linalg.solve(factor, jnp.eye(theta.shape[1], dtype=theta.dtype))
-
-
-def is_dense(problem: Problem) -> bool:
-    """Whether a preconditioner is a matrix, and not a diagonal or nothing."""
-    rows, p = problem.rows, problem.spread.size
-    return p <= min(MATRIX_LIMIT, rows.x.shape[0] * _rows.devices(rows.axis))
-
-
-def sampled_curvature(spec: Spec, problem: Problem, theta: jax.Array) -> jax.Array:
-    """About the mean of the Hessian's diagonal blocks at theta, `(p, p)`, from some of the rows.
-
-    That costs a step or two, and saves the time of many.
-    """
-    sample = _rows.sample(problem.rows, SAMPLES_PER_COORDINATE * theta.shape[1])
-    total = _rows.sum_rows(sample.weight, sample.axis)
-    sample = sample._replace(weight=sample.weight / jnp.where(total > 0, total, 1))
-    return _passes.mean_curvature(spec, problem._replace(rows=sample), theta)

@@ -369,9 +369,15 @@ FAULTS = [
             "svm::the_gap_holds_in_double_precision",
         ),
         (
+            "what a sample missed has its scale",
+            "_linalg.when(~jnp.all(near),",
+            "_linalg.when(jnp.bool_(False),",
+            "logistic::a_column_of_zeros_but_for_a_few_rows_is_solved_in_its_units",
+        ),
+        (
             "a mean for a median",
-            "middle = jnp.nanmedian(",
-            "middle = jnp.nanmean(",
+            "(jnp.nanmedian(",
+            "(jnp.nanmean(",
             "transforms::a_row_of_weight_zero_among_lanes_is_absent[logistic.fit]",
         ),
     ),
@@ -410,8 +416,8 @@ FAULTS = [
         ),
         (
             "the mean of all degrees of freedom",
-            "return _passes.mean_curvature(spec, problem._replace(rows=sample), theta)",
-            "return 2 * _passes.mean_curvature(spec, problem._replace(rows=sample), theta)",
+            "curved = _passes.mean_curvature(spec, sample, theta)",
+            "curved = 2 * _passes.mean_curvature(spec, sample, theta)",
             "truncated::the_preconditioner_is_of_the_mean_block",
         ),
     ),
@@ -651,9 +657,15 @@ FAULTS = [
         ),
         (
             "maxima are not below 0",
-            "filled(maxima, -jnp.inf)\n\n    def step(carry, i):\n        added, largest = f(_b",
-            "filled(maxima, 0)\n\n    def step(carry, i):\n        added, largest = f(_b",
+            "-(-n // size),\n        sums,\n        _loops.filled(maxima, -jnp.inf)",
+            "-(-n // size),\n        sums,\n        _loops.filled(maxima, 0)",
             "rows::every_row_is_seen_once",
+        ),
+        (
+            "a block's sum is begun from the sum so far",
+            "return jax.tree.map(jnp.atleast_1d, sums)",
+            "return sums",
+            "rows::many_small_terms_keep_their_digits",
         ),
     ),
     *of(

@@ -41,6 +41,7 @@ BELOW = [
     "_passes",
     "_proof",
     "_newton",
+    "_sampled",
     "_truncated",
     "_wide",
     "_gap",

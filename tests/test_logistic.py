@@ -732,3 +732,20 @@ def test_where_every_weight_is_penalised_nothing_recedes():
         for tol in (1e-10, 1e-3, 0.1):
             _, info = fit(x, y, l2, tol)
             assert (info.status == Status.CONVERGED).all()
+
+
+@pytest.mark.parametrize("size", [2.0**55, 2.0**-55])
+def test_a_column_of_zeros_but_for_a_few_rows_is_solved_in_its_units(size):
+    """Whichever rows a fit looks at first."""
+    rng, n = np.random.default_rng(0), 20_000
+    x = np.zeros((n, 9), np.float32)
+    x[:, 0] = rng.normal(size=n)
+    y = (x[:, 0] + rng.logistic(size=n) > 0).astype(int)
+    rows = rng.permutation(n)[:24].reshape(8, 3)
+    x[rows, 1 + np.arange(8)[:, None]] = size
+    y[rows] = 0, 1, 1
+    for solver in (None, solvers.lbfgs):
+        params, info = logistic.fit(x, y, l2=np.zeros(9), solver=solver)
+        assert info.status == Status.CONVERGED
+        scores = x[rows].astype(float) @ np.asarray(params.weights, float) + float(params.bias)
+        np.testing.assert_allclose((1 / (1 + np.exp(-scores))).sum(axis=1), 2, rtol=1e-3)

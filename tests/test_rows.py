@@ -63,6 +63,23 @@ def test_folds_are_direct_sums(n, dtype):
     assert_folds(result, direct(data), np.finfo(dtype).eps)
 
 
+@pytest.mark.parametrize("name", ["fold", "fold_and_map"])
+def test_many_small_terms_keep_their_digits(name):
+    """A block's product of two vectors is not begun from the sum so far."""
+    n, value = 200_000, np.float32(np.log(2))
+    data = _checks.table(np.ones((n, 100), np.float32), np.zeros(n, int))
+
+    @jax.jit
+    def total(data):
+        def terms(block):
+            each = block.x[:, 0] * value
+            return jnp.matmul(block.weight, each), each if name == "fold_and_map" else ()
+
+        return getattr(_rows, name)(terms, _rows.prepare(data, num_classes=1)[0])[0]
+
+    np.testing.assert_allclose(total(data), value, rtol=3e-6)
+
+
 @pytest.mark.parametrize("n", [SIZE, 2 * SIZE + 1])
 def test_every_row_is_seen_once(n):
     """Exactly: with a weight of one row only the fold is that row, wherever it lies."""

@@ -202,7 +202,7 @@ def class_basis(present: jax.Array, dtype: Any) -> jax.Array:
     return jnp.where(present[:, None] & (column <= jnp.max(rank)), value, 0)
 
 
-def with_bias(features: jax.Array, last: float, bias: bool) -> jax.Array:
+def with_bias(features: jax.Array, last: float | jax.Array, bias: bool) -> jax.Array:
     """A vector over features, extended by the bias's entry if there is one."""
     return jnp.concatenate([features, jnp.full((int(bias),), last, features.dtype)])
 

@@ -13,11 +13,26 @@ HIGHEST = jax.lax.Precision.HIGHEST
 # A squared pivot, or an eigenvalue, below this many units of p * eps may be rounding: dependent
 # columns of 50 to 20,000 rows left pivots of up to 4.3 of them.
 RANK_ULPS = 16
+# Rows whose sum keeps its digits, at most.
+PART_ROWS = 2048
 
 
 def dot(a: jax.Array, b: jax.Array) -> jax.Array:
     """`a @ b` at full precision: float32 products otherwise run in TF32 on some accelerators."""
     return jnp.matmul(a, b, precision=HIGHEST)
+
+
+def combination(a: jax.Array, x: jax.Array) -> jax.Array:
+    """`a (n,)` times `x (n, d)` for many rows, as they lie.
+
+    Of parts of the rows, whose number divides theirs, or else of `a` twice: a product of one vector
+    is summed from the first row to the last, and in float32 loses digits.
+    """
+    n, d = x.shape
+    size = next((size for size in range(PART_ROWS, PART_ROWS // 16, -1) if n % size == 0), None)
+    if size is None:
+        return dot(jnp.stack([a, a]), x)[0]
+    return jnp.sum(dot(a.reshape(-1, 1, size), x.reshape(-1, size, d)), axis=(0, 1))
 
 
 def form(a: jax.Array, v: jax.Array) -> jax.Array:

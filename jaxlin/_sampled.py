@@ -7,7 +7,7 @@ sample costs as much as one or two of these. Nothing is concluded from it. Shape
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _frame, _newton, _passes, _rows
+from jaxlin import _frame, _iterate, _loops, _passes, _rows
 from jaxlin._frame import Problem
 from jaxlin._linalg import dot
 from jaxlin._passes import Spec
@@ -57,18 +57,28 @@ def _count(problem: Problem) -> int:
 def optimum(spec: Spec, problem: Problem) -> tuple[jax.Array, jax.Array]:
     """About where J is least, `(m, p)`, by Newton's method, and whether a sample can tell.
 
-    Where it is nearly separated it does not tell, and that is 0: all rows need not be. Every l2
-    must be positive.
+    Where it is nearly separated it does not tell, and that is 0: all rows need not be.
     """
     sample = of(problem, _count(problem))
-    nothing = jnp.zeros((problem.used.size, problem.spread.size), problem.spread.dtype)
-    spec = spec._replace(complete=False, penalised=True)
-    unknown = jnp.full((), jnp.inf, nothing.dtype)
-    tol, cap, before = jnp.asarray(TOL, nothing.dtype), jnp.int32(STEPS), jnp.int32(0)
-    run = _newton.descend(spec, sample, nothing, unknown, tol, cap, before, doubted=False)
-    least = LEAST_CURVE * _passes.light(spec, without_offset(sample), nothing).curve
-    found = (run.point.residual <= TOL) & (run.point.curve >= least)
-    return jnp.where(found, run.point.theta, 0), found
+    spec = spec._replace(penalised=True)  # nothing is asked of the free coordinates
+    damping = jnp.asarray(_iterate.FIRST_DAMPING, problem.spread.dtype)
+
+    def advance(carry):
+        step, i, before, first = carry
+        point, hess = _passes.measure(spec, sample, before.theta + step)
+        following, _ = _iterate.newton_step(hess, point.grad.reshape(-1), damping)
+        first = jnp.where(i == 0, point.curve, first)
+        return following.reshape(step.shape), i + 1, point, first
+
+    def unfinished(carry):
+        _, i, point, _ = carry
+        return (i < STEPS) & ~(point.residual <= TOL)
+
+    origin = _passes.origin(problem, jnp.full((), jnp.inf, problem.spread.dtype))
+    init = origin.theta, jnp.int32(0), origin, origin.curve
+    *_, point, first = jax.lax.while_loop(unfinished, *_loops.steady(advance, init))
+    found = (point.residual <= TOL) & (point.curve >= LEAST_CURVE * first)
+    return jnp.where(found, point.theta, 0), found
 
 
 def is_dense(problem: Problem) -> bool:

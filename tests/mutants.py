@@ -255,6 +255,18 @@ FAULTS = [
     *of(
         "_passes.py",
         (
+            "x as it lies is near 0",
+            "jnp.all(problem.rows.ok) & jnp.all(problem.sizes[0] <= PLAIN_CENTRE)",
+            "jnp.all(problem.rows.ok)",
+            "sampled::x_is_read_by_blocks_where_it_is_not_plain[far from 0]",
+        ),
+        (
+            "x as it lies holds numbers",
+            "jnp.all(problem.rows.ok) & jnp.all(problem.sizes[0] <= PLAIN_CENTRE)",
+            "jnp.all(problem.sizes[0] <= PLAIN_CENTRE)",
+            "sampled::x_is_read_by_blocks_where_it_is_not_plain[NaN in a row without weight]",
+        ),
+        (
             "the whole square of the weights",
             "value=value + jnp.sum(problem.penalty[None, :] * size**2) / 2",
             "value=value + jnp.sum(problem.penalty[None, :] * size**2)",
@@ -382,6 +394,28 @@ FAULTS = [
         ),
     ),
     *of(
+        "_sampled.py",
+        (
+            "a separated sample tells",
+            " & (point.curve >= LEAST_CURVE * first)",
+            "",
+            "sampled::a_sample_that_does_not_tell_is_left[rare]",
+            "sampled::a_sample_that_does_not_tell_is_left[separated]",
+        ),
+        (
+            "a column that the sample misses has no curvature",
+            "jnp.where(square > 2 * seen, per_square * (square - seen), 0)",
+            "jnp.zeros_like(seen)",
+            "sampled::a_column_that_the_sample_misses_has_the_curvature_of_its_square",
+        ),
+        (
+            "the mean of all degrees of freedom",
+            "curved = _passes.mean_curvature(spec, sample, theta)",
+            "curved = 2 * _passes.mean_curvature(spec, sample, theta)",
+            "truncated::the_preconditioner_is_of_the_mean_block",
+        ),
+    ),
+    *of(
         "_truncated.py",
         (
             "scores of the frame alone",
@@ -413,12 +447,6 @@ FAULTS = [
             "start = jnp.where(value <= _passes.value_at_origin(spec, problem), start, 0)",
             "pass",
             "truncated::a_poor_start_is_given_up",
-        ),
-        (
-            "the mean of all degrees of freedom",
-            "curved = _passes.mean_curvature(spec, sample, theta)",
-            "curved = 2 * _passes.mean_curvature(spec, sample, theta)",
-            "truncated::the_preconditioner_is_of_the_mean_block",
         ),
     ),
     *of(

@@ -1,0 +1,214 @@
+"""Large binary fits: where they start, in what units, and how they read x."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxlin import (
+    Hyperplane,
+    Status,
+    _checks,
+    _frame,
+    _linalg,
+    _passes,
+    _risk,
+    _rows,
+    _sampled,
+    logistic,
+    solvers,
+)
+
+ENGINE = _risk.SMOOTH[logistic.fit]
+SPEC = _passes.Spec(
+    ENGINE.loss, ENGINE.curvature, ENGINE.agreement, None, bias=True, penalised=True
+)
+
+
+def drawn(n, d, *, dtype=np.float64, seed=0, centre=0.0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, d)) @ rng.normal(size=(d, d))
+    y = (x @ rng.normal(size=d) / np.sqrt(d) + rng.logistic(size=n) > 0.5).astype(int)
+    return (x + centre * x.std(0)).astype(dtype), y
+
+
+def problem_of(x, y, *, sample_weight=None, offset=None, l2=1e-3):
+    data = _checks.table(x, y, sample_weight=sample_weight)
+    rows, *_ = _rows.prepare(data, num_classes=2, offset=offset)
+    return _frame.make(rows, jnp.full(x.shape[1], l2, rows.weight.dtype), True)
+
+
+@jax.jit
+def optimum(problem):
+    return _sampled.optimum(SPEC, problem)
+
+
+@jax.jit
+def curvatures(problem, theta):
+    """About the Hessian at theta, and itself."""
+    about = _sampled.curvature(SPEC, problem, theta)
+    return about, _passes.measure(SPEC, problem, theta)[1]
+
+
+# --- the sample -----------------------------------------------------------------------------------
+
+
+def test_a_sample_is_near_the_optimum_of_all():
+    x, y = drawn(4000, 4)
+    problem = problem_of(x, y)
+    assert _sampled.spares(problem) and not _sampled.spares(problem_of(x[:2000], y[:2000]))
+    theta, found = optimum(problem)
+    origin = _passes.light(SPEC, problem, jnp.zeros_like(theta))
+    point = _passes.light(SPEC, problem, theta)
+    params, _ = logistic.fit(x, y, l2=1e-3, solver=solvers.newton)
+    least = _passes.light(SPEC, problem, _frame.enter(problem, _row(params), True))
+    assert found
+    assert point.value - least.value < 0.02 * (origin.value - least.value)
+    about, hess = curvatures(problem, theta)
+    ratios = np.linalg.eigvals(np.linalg.solve(about, hess)).real
+    assert ratios.min() > 0.5 and ratios.max() < 2
+
+
+def _row(params):
+    return jax.tree.map(lambda a: a[None], params)
+
+
+@pytest.mark.parametrize("kind", ["separated", "rare", "without weight"])
+def test_a_sample_that_does_not_tell_is_left(kind):
+    x, y = drawn(4000, 4)
+    weight = np.ones(4000)
+    if kind == "separated":
+        y = (x[:, 0] > 0).astype(int)
+        x[:, 0] += 5 * (2 * y - 1)
+    elif kind == "rare":
+        y = (np.arange(4000) == 17).astype(int)
+    else:
+        sample = _sampled.of(problem_of(np.arange(4000.0)[:, None], y), 64 * 5)
+        weight[np.asarray(sample.rows.x[:, 0], int)] = 0
+    problem = problem_of(x, y, sample_weight=weight, l2=1e-6)
+    theta, found = optimum(problem)
+    np.testing.assert_array_equal(theta, 0)
+    assert found == (kind == "without weight")
+    about, hess = curvatures(problem, theta)
+    ratios = np.diagonal(about) / np.diagonal(hess)
+    assert ratios.min() > 0.2 and ratios.max() < 5
+
+
+def test_a_column_that_the_sample_misses_has_the_curvature_of_its_square():
+    x, y = drawn(20_000, 3)
+    x = np.concatenate([x, np.zeros((20_000, 8))], axis=1)
+    at = np.random.default_rng(0).permutation(20_000)[:24].reshape(8, 3)
+    x[at, 3 + np.arange(8)[:, None]] = 1
+    about, hess = curvatures(problem_of(x, y, l2=1e-9), jnp.zeros((1, 12)))
+    ratios = np.diagonal(about) / np.diagonal(hess)
+    assert ratios.min() > 0.2 and ratios.max() < 10
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_default_fit_starts_there(monkeypatch, dtype):
+    """In fewer steps than from 0 to the same optimum, also with offsets, in order of the labels."""
+    monkeypatch.setattr(_risk, "NEWTON_ENTRIES", 0)
+    x, y = drawn(6000, 5, dtype=dtype)
+    order = np.argsort(y, kind="stable")
+    x, y = x[order], y[order]
+    offset = (3 * np.random.default_rng(1).normal(size=6000)).astype(dtype)
+    zeros = Hyperplane(weights=np.zeros(5, dtype), bias=np.zeros((), dtype))
+    for options in ({}, {"offset": offset}):
+        exact, _ = logistic.fit(x, y, l2=1e-3, solver=solvers.newton, **options)
+        found, info = logistic.fit(x, y, l2=1e-3, **options)
+        _, plain = logistic.fit(x, y, l2=1e-3, init=zeros, **options)
+        assert info.status == plain.status == Status.CONVERGED
+        assert info.steps < plain.steps
+        rtol = 1e-7 if dtype == np.float64 else 2e-4
+        np.testing.assert_allclose(found.weights, exact.weights, rtol=rtol, atol=rtol)
+
+
+# --- x as it lies ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def plain(monkeypatch):
+    monkeypatch.setattr(_passes, "PLAIN_ENTRIES", 0)
+    monkeypatch.setattr(_passes, "PLAIN_COLUMNS", 0)
+
+
+def value_and_gradient(problem, flat):
+    return jax.jit(lambda p, t: _passes._value_and_gradient(SPEC, p, t))(problem, flat)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("n", [3000, 3001])
+def test_x_as_it_lies_gives_what_its_blocks_give(plain, bias, n):
+    x, y = drawn(n, 20, centre=3.0)
+    rng = np.random.default_rng(0)
+    weight, offset = rng.choice([0.0, 1.0, 2.0], size=n), rng.normal(size=n)
+    x[:, 3], x[:, 4] = 1e-9 * x[:, 3], 7.0
+    x[np.argmin(weight)] = 1e150
+    problem = problem_of(x, y, sample_weight=weight, offset=offset)
+    if not bias:
+        rows = problem.rows
+        problem = _frame.make(rows, jnp.full(20, 1e-3), False)
+        problem = problem._replace(sizes=jnp.zeros_like(problem.sizes))
+    assert np.all(problem.sizes[0] < _passes.PLAIN_CENTRE)
+    flat = jnp.where(problem.spread > 0, rng.normal(size=problem.spread.size), 0)
+    value, grad = jax.jit(lambda p, t: _passes._at_once(SPEC, p, t))(problem, flat)
+    expected = jax.jit(lambda p, t: _passes._by_blocks(SPEC, p, t))(problem, flat)
+    np.testing.assert_allclose(value, expected[0], rtol=1e-12)
+    np.testing.assert_allclose(grad, expected[1], rtol=1e-9, atol=1e-12)
+    again = value_and_gradient(problem, flat)
+    np.testing.assert_array_equal(again[1], grad)
+
+
+@pytest.mark.parametrize("kind", ["far from 0", "NaN in a row without weight"])
+def test_x_is_read_by_blocks_where_it_is_not_plain(plain, kind):
+    """As precisely as ever, and never with a number from a row that has no weight."""
+    x, y = drawn(3000, 20, dtype=np.float32, centre=1e5 if kind == "far from 0" else 0.0)
+    weight = np.ones(3000, np.float32)
+    if kind != "far from 0":
+        weight[5], x[5, 2] = 0, np.nan
+    problem = problem_of(x, y, sample_weight=weight)
+    flat = jnp.asarray(np.random.default_rng(0).normal(size=21), np.float32)
+    value, grad = value_and_gradient(problem, flat)
+    blocks = jax.jit(lambda p, t: _passes._by_blocks(SPEC, p, t))(problem, flat)
+    np.testing.assert_array_equal(value, blocks[0])
+    np.testing.assert_array_equal(grad, blocks[1])
+    assert np.all(np.isfinite(grad))
+
+
+def test_lanes_are_read_by_blocks(plain):
+    """Of which the numbers for each row of all lanes would not fit in memory."""
+    x, y = drawn(12_000, 20)
+    problem = problem_of(x, y)
+    thetas = np.random.default_rng(0).normal(size=(4, 21))
+    each = jax.jit(jax.vmap(lambda t: _passes._value_and_gradient(SPEC, problem, t)))(thetas)
+    for i, theta in enumerate(thetas):
+        value, grad = value_and_gradient(problem, jnp.asarray(theta))
+        np.testing.assert_allclose(each[0][i], value, rtol=1e-12)
+        np.testing.assert_allclose(each[1][i], grad, rtol=1e-9, atol=1e-12)
+    lowered = jax.jit(jax.vmap(lambda t: _passes._value_and_gradient(SPEC, problem, t)))
+    assert "4x12000" not in lowered.lower(thetas).as_text()
+
+
+@pytest.mark.parametrize("n", [200_000, 200_003])
+def test_a_combination_of_many_rows_keeps_its_digits(n):
+    rng = np.random.default_rng(0)
+    x = np.sort(2 + rng.normal(size=(n, 5)), axis=0).astype(np.float32)
+    a = (rng.random(n) / n).astype(np.float32)
+    expected = a.astype(float) @ x.astype(float)
+    np.testing.assert_allclose(jax.jit(_linalg.combination)(a, x), expected, rtol=2e-6)
+
+
+@pytest.mark.parametrize("weights", [False, True])
+def test_temporaries_of_a_large_fit_are_a_part_of_x(weights):
+    n, d = 20_000, 24
+    assert n * d >= _passes.PLAIN_ENTRIES
+    shapes = [jax.ShapeDtypeStruct((n, d), np.float32), jax.ShapeDtypeStruct((n,), np.int32)]
+    shapes += [jax.ShapeDtypeStruct((n,), np.float32)] * weights
+
+    def fit(x, y, sample_weight=None):
+        return logistic.fit(x, y, l2=1e-3, sample_weight=sample_weight)
+
+    compiled = jax.jit(fit).lower(*shapes).compile()
+    assert f"f64[{n},{d}]" not in compiled.as_text()
+    # Blocks of a fixed size are much beside so few rows.
+    assert compiled.memory_analysis().temp_size_in_bytes < 0.3 * n * d * 4 + 2**20

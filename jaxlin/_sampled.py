@@ -14,7 +14,7 @@ from jaxlin._passes import Spec
 
 # Up to so many coordinates of a row the curvature is a matrix.
 MATRIX_LIMIT = 1024
-# Rows per coordinate that it is made of: these if they are a third of all, and more of more.
+# Rows per coordinate that it is made of: a third of all, but no fewer and no more than these.
 LEAST_ROWS, MOST_ROWS = 16, 32
 # Rows per coordinate that an optimum is found of, if all are so many times as many.
 OPTIMUM_ROWS, SPARED = 64, 8

@@ -220,11 +220,10 @@ def _rest(spec, problem, block, z, theta) -> tuple[jax.Array, jax.Array, jax.Arr
     u = _images(problem, z, jnp.stack(thetas))
     scores = scored(problem, block, u[:, :m])
     pull, terms = per_row(spec, block, scores)
-    if spec.penalised:  # biases alone agree with no two classes
-        unclear = jnp.ones((), theta.dtype)
-    else:
-        least = _rounding_of_scores(problem, theta)
-        unclear = short(spec, problem, block, u[:, m:], least)
+    # Of a penalty on every weight only the biases are free: the same for all rows.
+    biases = jnp.broadcast_to(jnp.sum(theta[:, problem.centre.size :], 1)[None, :], (len(z), m))
+    freed = biases if spec.penalised else u[:, m:]
+    unclear = short(spec, problem, block, freed, _rounding_of_scores(problem, theta))
     return scores, _frame.in_basis(problem, pull), jnp.stack([*terms, unclear])
 
 

@@ -32,7 +32,7 @@ def of(problem: Problem, count: int) -> Problem:
     return problem._replace(rows=sample._replace(weight=weight))
 
 
-def without_offset(problem: Problem, keep: jax.Array | bool = False) -> Problem:
+def without_offset(problem: Problem, keep: jax.Array) -> Problem:
     """The problem with an offset of 0, unless it is to `keep` its own."""
     rows = problem.rows
     if rows.offset is None:
@@ -60,7 +60,6 @@ def optimum(spec: Spec, problem: Problem) -> tuple[jax.Array, jax.Array]:
     Where it is nearly separated it does not tell, and that is 0: all rows need not be.
     """
     sample = of(problem, _count(problem))
-    spec = spec._replace(penalised=True)  # nothing is asked of the free coordinates
     damping = jnp.asarray(_iterate.FIRST_DAMPING, problem.spread.dtype)
 
     def advance(carry):

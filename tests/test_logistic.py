@@ -749,3 +749,11 @@ def test_a_column_of_zeros_but_for_a_few_rows_is_solved_in_its_units(size):
         assert info.status == Status.CONVERGED
         scores = x[rows].astype(float) @ np.asarray(params.weights, float) + float(params.bias)
         np.testing.assert_allclose((1 / (1 + np.exp(-scores))).sum(axis=1), 2, rtol=1e-3)
+
+
+def test_a_penalised_lane_of_one_class_ends_at_once():
+    """A batch takes as many steps as the slowest of its lanes."""
+    x, y = overlapping()
+    _, info = jax.jit(jax.vmap(lambda y: logistic.fit(x, y, l2=1e-2)))(np.stack([0 * y, y]))
+    assert info.status.tolist() == [Status.CLASS_TOO_SMALL, Status.CONVERGED]
+    assert info.steps[0] <= 1

@@ -48,6 +48,7 @@ def read(path: str, target: str | None, folder: str, progress: Progress) -> Data
         if len(names) < 2:
             raise BadInput(f"{path}: only one column found; --stream reads commas only")
         source = streaming.csv(path, target=column)
+        # The source of a file knows them; sources in general need not.
         classes = list(source.classes)  # type: ignore[attr-defined]
         if len(classes) < 2:
             raise BadInput(f"{path}: target '{names[column]}' holds one value only")

@@ -82,6 +82,7 @@ def with_arguments_of(fit: Callable, made: Callable, *, but: tuple[str, ...] = (
     known = {p.name for p in own} | set(but)
     added = [p for p in theirs.values() if p.kind is p.KEYWORD_ONLY and p.name not in known]
     open_to = [others] if any(p.kind is p.VAR_KEYWORD for p in theirs.values()) else []
+    # `inspect` reads it; the type of functions does not declare it.
     made.__signature__ = inspect.Signature([*own, *added, *open_to])  # type: ignore[attr-defined]
     return made
 

@@ -80,6 +80,7 @@ class Reader:
         _READERS[self.number] = self
 
     def stream(self) -> Stream:
+        # A number of the host in the place of an array: nothing goes to a device here.
         return Stream(np.int32(self.number), self.form)  # type: ignore[arg-type]
 
     def block(self, i: int) -> Block:
@@ -122,7 +123,10 @@ def read(stream: Stream, i: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]
     )
     halves = jax.tree.map(_halved_shape, shapes)
     found = jax.pure_callback(_serve, halves, stream.handle, i)
-    return tuple(_whole(a, s.dtype) for a, s in zip(found, shapes, strict=True))  # type: ignore
+    # Of three, which is not seen in a generator.
+    return tuple(  # type: ignore[return-value]
+        _whole(a, s.dtype) for a, s in zip(found, shapes, strict=True)
+    )
 
 
 # The threads that call back know nothing of `jax.enable_x64`, and would narrow numbers of 64 bits.

@@ -13,8 +13,8 @@ HIGHEST = jax.lax.Precision.HIGHEST
 # A squared pivot, or an eigenvalue, below this many units of p * eps may be rounding: dependent
 # columns of 50 to 20,000 rows left pivots of up to 4.3 of them.
 RANK_ULPS = 16
-# Rows whose sum keeps its digits, at most.
-PART_ROWS = 2048
+# Rows whose sum keeps its digits, and so many that they are summed in parts of these.
+PART_ROWS, MANY_ROWS = 2048, 2**15
 
 
 def dot(a: jax.Array, b: jax.Array) -> jax.Array:
@@ -33,6 +33,15 @@ def combination(a: jax.Array, x: jax.Array) -> jax.Array:
     if size is None:
         return dot(jnp.stack([a, a]), x)[0]
     return jnp.sum(dot(a.reshape(-1, 1, size), x.reshape(-1, size, d)), axis=(0, 1))
+
+
+def inner(a: jax.Array, b: jax.Array) -> jax.Array:
+    """`a' b`, of parts where there are many, as `combination`."""
+    if a.size < MANY_ROWS:
+        return dot(a, b)
+    whole = a.size // PART_ROWS * PART_ROWS
+    parts = (a[:whole] * b[:whole]).reshape(-1, PART_ROWS)
+    return jnp.sum(jnp.sum(parts, axis=1)) + dot(a[whole:], b[whole:])
 
 
 def form(a: jax.Array, v: jax.Array) -> jax.Array:

@@ -134,9 +134,9 @@ def per_row(spec: Spec, block: _rows.Rows, scores: jax.Array) -> tuple[jax.Array
     curve = jax.vmap(spec.curvature)(scores, block.y)
     pull = block.weight[:, None] * slope
     size = jnp.max(jnp.abs(_of_present(scores)), axis=1)
-    loss, curvature = dot(block.weight, value), dot(block.weight, curve)
-    tilt = dot(block.weight * curve, size)
-    return pull, [loss, jnp.vdot(pull, slope, precision=_linalg.HIGHEST), tilt, curvature]
+    weight, total = block.weight, _linalg.inner
+    square = total(pull.reshape(-1), slope.reshape(-1))
+    return pull, [total(weight, value), square, total(weight * curve, size), total(weight, curve)]
 
 
 def _of_present(scores: jax.Array) -> jax.Array:
@@ -289,13 +289,29 @@ def whole(blocks: jax.Array, m: int) -> jax.Array:
 
 def light(spec: Spec, problem: Problem, theta: jax.Array) -> Point:
     """J without its Hessian, in one pass."""
+    # Else the free part of theta has scores of its own.
+    if spec.penalised and _may_be_plain(problem):
+        return _alone(_light_at_once, _light_by_blocks)(spec, problem, theta)
+    return _light_by_blocks(spec, problem, theta)
 
+
+def _light_by_blocks(spec, problem, theta):
     def sums(block):
         z = _frame.columns(problem, block)
         _, pull, terms = _rest(spec, problem, block, z, theta)
         return (_pulled(pull, z), terms), ()
 
     return _assemble(problem, theta, *_rows.fold(sums, problem.rows, LIGHT_ENTRIES)[0])
+
+
+def _light_at_once(spec, problem, theta):
+    rows = problem.rows
+    scores = _scores_at_once(problem, theta.reshape(-1))
+    pull, terms = per_row(spec, rows, scores)
+    biases = jnp.broadcast_to(jnp.sum(theta[:, problem.centre.size :], 1)[None, :], scores.shape)
+    unclear = short(spec, problem, rows, biases, _rounding_of_scores(problem, theta))
+    columns = _columns_at_once(problem, pull[:, 0])
+    return _assemble(problem, theta, columns[None], jnp.stack([*terms, unclear]))
 
 
 def _pulled(pull: jax.Array, z: jax.Array) -> jax.Array:
@@ -380,7 +396,9 @@ def objective(spec: Spec) -> Callable[[jax.Array, Problem], jax.Array]:
 
 
 def _value_and_gradient(spec, problem, flat):
-    return (_alone if _may_be_plain(problem) else _by_blocks)(spec, problem, flat)
+    if _may_be_plain(problem):
+        return _alone(_at_once, _by_blocks)(spec, problem, flat)
+    return _by_blocks(spec, problem, flat)
 
 
 def _may_be_plain(problem: Problem) -> bool:
@@ -392,38 +410,52 @@ def _may_be_plain(problem: Problem) -> bool:
     return as_it_is and rows.x.size >= PLAIN_ENTRIES and rows.x.shape[1] >= PLAIN_COLUMNS
 
 
-def _alone(spec, problem, flat):
-    """`_at_once`, twice as fast, where there are no lanes and the rows are fit for it."""
-    by_blocks = functools.partial(_by_blocks, spec)
+def _alone(at_once, by_blocks):
+    """The pass `at_once`, twice as fast, where there are no lanes and the rows are fit for it."""
 
-    @jax.custom_batching.custom_vmap
-    def alone(problem, flat):
-        plain = jnp.all(problem.rows.ok) & jnp.all(problem.sizes[0] <= PLAIN_CENTRE)
-        found = _at_once(spec, problem, flat)
-        return _linalg.when(~plain, by_blocks, found, (problem, flat))
+    def either(spec, problem, theta):
+        blocks = functools.partial(by_blocks, spec)
 
-    @alone.def_vmap
-    def _(axis_size, in_batched, problem, flat):
-        axes = jax.tree.map(lambda batched: 0 if batched else None, tuple(in_batched))
-        each = jax.vmap(by_blocks, in_axes=axes, axis_size=axis_size)
-        return each(problem, flat), (True, True)
+        @jax.custom_batching.custom_vmap
+        def alone(problem, theta):
+            plain = jnp.all(problem.rows.ok) & jnp.all(problem.sizes[0] <= PLAIN_CENTRE)
+            found = at_once(spec, problem, theta)
+            return _linalg.when(~plain, blocks, found, (problem, theta))
 
-    return alone(problem, flat)
+        @alone.def_vmap
+        def _(axis_size, in_batched, problem, theta):
+            axes = jax.tree.map(lambda batched: 0 if batched else None, tuple(in_batched))
+            found = jax.vmap(blocks, in_axes=axes, axis_size=axis_size)(problem, theta)
+            return found, jax.tree.map(lambda _: True, found)
+
+        return alone(problem, theta)
+
+    return either
 
 
 def _at_once(spec, problem, flat):
-    """From x as it lies, one score a row: centred and scaled afterwards."""
+    """From x as it lies, one score a row."""
+    rows = problem.rows
+    scores = _scores_at_once(problem, flat)
+    value, slope = jax.vmap(jax.value_and_grad(spec.loss))(scores, rows.y)
+    grad = _columns_at_once(problem, rows.weight * slope[:, 0])
+    value = _linalg.inner(rows.weight, value) + jnp.sum(problem.penalty * flat**2) / 2
+    return value, gradient_of(problem, flat[None], grad[None])[0]
+
+
+def _scores_at_once(problem: Problem, flat: jax.Array) -> jax.Array:
+    """`(n, 1)`, with offset."""
     rows, d = problem.rows, problem.centre.size
     along = flat[:d] * _frame.unscaled(problem)
     bias = jnp.sum(flat[d:]) - dot(along, problem.centre)
-    scores = live(rows, _moved(rows, (dot(rows.x, along) + bias)[:, None]))
-    value, slope = jax.vmap(jax.value_and_grad(spec.loss))(scores, rows.y)
-    pull = rows.weight * slope[:, 0]
+    return live(rows, _moved(rows, (dot(rows.x, along) + bias)[:, None]))
+
+
+def _columns_at_once(problem: Problem, pull: jax.Array) -> jax.Array:
+    """The sum of the frame's columns over the rows by `pull (n,)`: `(p,)`."""
     total = jnp.sum(pull)
-    features = (_linalg.combination(pull, rows.x) - total * problem.centre) * problem.scale
-    columns = _frame.with_bias(features, total, flat.size > d)
-    value = jnp.sum(rows.weight * value) + jnp.sum(problem.penalty * flat**2) / 2
-    return value, gradient_of(problem, flat[None], columns[None])[0]
+    moved = _linalg.combination(pull, problem.rows.x) - total * problem.centre
+    return _frame.with_bias(moved * problem.scale, total, problem.spread.size > moved.size)
 
 
 def _by_blocks(spec, problem, flat):

@@ -389,12 +389,10 @@ def begun(
     spec: Spec, problem: Problem, start: jax.Array, given: bool
 ) -> tuple[jax.Array, jax.Array | None]:
     """Where a solver starts, unless the user has `given` that, and its preconditioner, `(p, p)`."""
-    found = jnp.bool_(False)
     few = start.size <= NEWTON_LIMIT and _sampled.spares(problem)
-    if spec.solver is None and spec.penalised and few and not given:
-        start, found = _sampled.optimum(spec, problem)
+    if spec.solver is None and spec.penalised and few and not given and start.shape[0] == 1:
+        return _sampled.optimum(spec, problem)
     if not _sampled.is_dense(problem):
         return start, None
-    # About the Hessian there, or where every score is 0, the same for each degree of freedom.
-    theta = jnp.where(found, start, 0)
-    return start, _sampled.curvature(spec, _sampled.without_offset(problem, found), theta)
+    # About the Hessian where every score is 0, the same for each degree of freedom.
+    return start, _sampled.curvature(spec, _sampled.without_offset(problem), jnp.zeros_like(start))

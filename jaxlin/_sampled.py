@@ -7,7 +7,7 @@ sample costs as much as one or two of these. Nothing is concluded from it. Shape
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _frame, _iterate, _loops, _passes, _rows
+from jaxlin import _frame, _iterate, _linalg, _loops, _passes, _rows
 from jaxlin._frame import Problem
 from jaxlin._linalg import dot
 from jaxlin._passes import Spec
@@ -16,10 +16,11 @@ from jaxlin._passes import Spec
 MATRIX_LIMIT = 1024
 # Rows per coordinate that it is made of: a third of all, but no fewer and no more than these.
 LEAST_ROWS, MOST_ROWS = 16, 32
-# Rows per coordinate that an optimum is found of, if all are so many times as many.
-OPTIMUM_ROWS, SPARED = 64, 8
-# The residual over all rows is larger than this there.
-TOL, STEPS = 1e-3, 20
+# Rows per coordinate that an optimum is found of, if all are so many times as many; a first one of
+# fewer, and then of this part of all if that is more.
+FIRST_ROWS, OPTIMUM_ROWS, SPARED, PART = 32, 64, 8, 16
+# The residual there is of the sample's, and Newton's method one step from its optimum.
+TOL, STEPS = 1e-2, 20
 # With less than this of the curvature at 0 the sample is nearly separated, and all need not be.
 LEAST_CURVE = 1 / 32
 
@@ -32,52 +33,71 @@ def of(problem: Problem, count: int) -> Problem:
     return problem._replace(rows=sample._replace(weight=weight))
 
 
-def without_offset(problem: Problem, keep: jax.Array) -> Problem:
-    """The problem with an offset of 0, unless it is to `keep` its own."""
+def without_offset(problem: Problem) -> Problem:
+    """As it is where every score is 0."""
     rows = problem.rows
     if rows.offset is None:
         return problem
-    return problem._replace(rows=rows._replace(offset=jnp.where(keep, rows.offset, 0)))
+    return problem._replace(rows=rows._replace(offset=jnp.zeros_like(rows.offset)))
 
 
 def spares(problem: Problem) -> bool:
     """Whether the sample that an optimum is found of is a small part of all rows."""
     streamed = isinstance(problem.rows, _rows.Streamed)
-    return not streamed and _all(problem) >= SPARED * _count(problem)
+    return not streamed and _all(problem) >= SPARED * OPTIMUM_ROWS * problem.spread.size
 
 
 def _all(problem: Problem) -> int:
     return problem.rows.x.shape[0] * _rows.devices(problem.rows.axis)
 
 
-def _count(problem: Problem) -> int:
-    return OPTIMUM_ROWS * problem.used.size * problem.spread.size
-
-
 def optimum(spec: Spec, problem: Problem) -> tuple[jax.Array, jax.Array]:
-    """About where J is least, `(m, p)`, by Newton's method, and whether a sample can tell.
+    """About where the J of one score is least, by Newton's method, and the curvature there.
 
-    Where it is nearly separated it does not tell, and that is 0: all rows need not be.
+    As of `curvature`, for theta `(1, p)`. Where a sample is nearly separated it cannot tell,
+    because all rows need not be: theta is 0.
     """
-    sample = of(problem, _count(problem))
-    damping = jnp.asarray(_iterate.FIRST_DAMPING, problem.spread.dtype)
+    p = problem.spread.size
+    nothing = jnp.zeros((1, p), problem.spread.dtype)
+    first = of(problem, FIRST_ROWS * p)
+    theta, _, curve, found = _descended(spec, first, nothing, None)
+    sample = of(problem, max(OPTIMUM_ROWS * p, _all(problem) // PART))
+    theta, hess, _, found = _descended(spec, sample, jnp.where(found, theta, 0), curve)
+    unpenalised = jnp.where(problem.spread > 0, problem.penalty, 1)
+    curved = _whole(problem, sample, hess - jnp.diag(unpenalised))
+    curved = _linalg.when(
+        ~found, lambda p: curvature(spec, without_offset(p), nothing), curved, (problem,)
+    )
+    return jnp.where(found, theta, 0), curved
+
+
+def _descended(spec, sample, start, at_zero):
+    """Where Newton's method ends, the Hessian a step before, the curve at the start, and if found.
+
+    It is not found where too little of the curve `at_zero` is left, by default that of the start.
+    """
+    damping = jnp.asarray(_iterate.FIRST_DAMPING, start.dtype)
 
     def advance(carry):
-        step, i, before, first = carry
-        point, hess = _passes.measure(spec, sample, before.theta + step)
-        following, _ = _iterate.newton_step(hess, point.grad.reshape(-1), damping)
+        theta, i, _, hess, first = carry
+        point, hess = _passes.measure(spec, sample, theta)
+        step, _ = _iterate.newton_step(hess, point.grad.reshape(-1), damping)
         first = jnp.where(i == 0, point.curve, first)
-        return following.reshape(step.shape), i + 1, point, first
+        return theta + step.reshape(theta.shape), i + 1, (point.residual, point.curve), hess, first
 
     def unfinished(carry):
-        _, i, point, _ = carry
-        return (i < STEPS) & ~(point.residual <= TOL)
+        _, i, (residual, _), *_ = carry
+        return (i < STEPS) & ~(residual <= TOL)
 
-    origin = _passes.origin(problem, jnp.full((), jnp.inf, problem.spread.dtype))
-    init = origin.theta, jnp.int32(0), origin, origin.curve
-    *_, point, first = jax.lax.while_loop(unfinished, *_loops.steady(advance, init))
-    found = (point.residual <= TOL) & (point.curve >= LEAST_CURVE * first)
-    return jnp.where(found, point.theta, 0), found
+    p = start.size
+    unknown = jnp.full((), jnp.inf, start.dtype)
+    init = start, jnp.int32(0), (unknown, unknown), jnp.zeros((p, p), start.dtype), unknown
+    theta, _, (residual, curve), hess, first = jax.lax.while_loop(
+        unfinished, *_loops.steady(advance, init)
+    )
+    least = LEAST_CURVE * (first if at_zero is None else at_zero)
+    found = (residual <= TOL) & (curve >= least) & jnp.all(jnp.isfinite(theta))
+    return theta, hess, first, found
 
 
 def is_dense(problem: Problem) -> bool:
@@ -93,7 +113,11 @@ def curvature(spec: Spec, problem: Problem, theta: jax.Array) -> jax.Array:
     """
     p = problem.spread.size
     sample = of(problem, min(MOST_ROWS * p, max(LEAST_ROWS * p, _all(problem) // 3)))
-    curved = _passes.mean_curvature(spec, sample, theta)
+    return _whole(problem, sample, _passes.mean_curvature(spec, sample, theta))
+
+
+def _whole(problem: Problem, sample: Problem, curved: jax.Array) -> jax.Array:
+    """The sample's curvature without penalty, as that of all rows."""
     diagonal = jnp.diagonal(curved)
 
     def squares(block):

@@ -267,6 +267,12 @@ FAULTS = [
             "sampled::x_is_read_by_blocks_where_it_is_not_plain[NaN in a row without weight]",
         ),
         (
+            "weights of biases for biases",
+            "jnp.broadcast_to(jnp.sum(theta[:, problem.centre.size :], 1)[None, :], scores.shape)",
+            "jnp.broadcast_to(jnp.sum(theta, 1)[None, :], scores.shape)",
+            "sampled::the_last_pass_as_x_lies_gives_what_its_blocks_give",
+        ),
+        (
             "the whole square of the weights",
             "value=value + jnp.sum(problem.penalty[None, :] * size**2) / 2",
             "value=value + jnp.sum(problem.penalty[None, :] * size**2)",
@@ -397,7 +403,7 @@ FAULTS = [
         "_sampled.py",
         (
             "a separated sample tells",
-            " & (point.curve >= LEAST_CURVE * first)",
+            " & (curve >= least)",
             "",
             "sampled::a_sample_that_does_not_tell_is_left[rare]",
             "sampled::a_sample_that_does_not_tell_is_left[separated]",
@@ -409,9 +415,21 @@ FAULTS = [
             "sampled::a_column_that_the_sample_misses_has_the_curvature_of_its_square",
         ),
         (
+            "where a sample cannot tell offsets still do",
+            "curvature(spec, without_offset(p), nothing)",
+            "curvature(spec, p, nothing)",
+            "sampled::a_sample_that_does_not_tell_is_left[rare]",
+        ),
+        (
+            "the penalty in the curvature of the loss",
+            "hess - jnp.diag(unpenalised)",
+            "hess",
+            "sampled::a_curvature_counts_the_penalty_once",
+        ),
+        (
             "the mean of all degrees of freedom",
-            "curved = _passes.mean_curvature(spec, sample, theta)",
-            "curved = 2 * _passes.mean_curvature(spec, sample, theta)",
+            "_whole(problem, sample, _passes.mean_curvature(spec, sample, theta))",
+            "_whole(problem, sample, 2 * _passes.mean_curvature(spec, sample, theta))",
             "truncated::the_preconditioner_is_of_the_mean_block",
         ),
     ),

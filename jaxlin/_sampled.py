@@ -21,6 +21,8 @@ LEAST_ROWS, MOST_ROWS = 16, 32
 FIRST_ROWS, OPTIMUM_ROWS, SPARED, PART = 32, 64, 8, 16
 # The residual there is of the sample's, and Newton's method one step from its optimum.
 TOL, STEPS = 1e-2, 20
+# A column is hardly seen whose square is that of no more than so many rows.
+FEW = 16
 # With less than this of the curvature at 0 the sample is nearly separated, and all need not be.
 LEAST_CURVE = 1 / 32
 
@@ -54,8 +56,8 @@ def _all(problem: Problem) -> int:
 def optimum(spec: Spec, problem: Problem) -> tuple[jax.Array, jax.Array]:
     """About where the J of one score is least, by Newton's method, and the curvature there.
 
-    As of `curvature`, for theta `(1, p)`. Where a sample is nearly separated it cannot tell,
-    because all rows need not be: theta is 0.
+    As of `curvature`, for theta `(1, p)`. Where a sample is nearly separated, and in columns that
+    it has hardly seen, it cannot tell, because all rows need not be as it: theta is 0.
     """
     p = problem.spread.size
     nothing = jnp.zeros((1, p), problem.spread.dtype)
@@ -64,11 +66,11 @@ def optimum(spec: Spec, problem: Problem) -> tuple[jax.Array, jax.Array]:
     sample = of(problem, max(OPTIMUM_ROWS * p, _all(problem) // PART))
     theta, hess, _, found = _descended(spec, sample, jnp.where(found, theta, 0), curve)
     unpenalised = jnp.where(problem.spread > 0, problem.penalty, 1)
-    curved = _whole(problem, sample, hess - jnp.diag(unpenalised))
+    curved, few = _whole(problem, sample, hess - jnp.diag(unpenalised))
     curved = _linalg.when(
         ~found, lambda p: curvature(spec, without_offset(p), nothing), curved, (problem,)
     )
-    return jnp.where(found, theta, 0), curved
+    return jnp.where(found & ~few, theta, 0), curved
 
 
 def _descended(spec, sample, start, at_zero):
@@ -113,20 +115,24 @@ def curvature(spec: Spec, problem: Problem, theta: jax.Array) -> jax.Array:
     """
     p = problem.spread.size
     sample = of(problem, min(MOST_ROWS * p, max(LEAST_ROWS * p, _all(problem) // 3)))
-    return _whole(problem, sample, _passes.mean_curvature(spec, sample, theta))
+    return _whole(problem, sample, _passes.mean_curvature(spec, sample, theta))[0]
 
 
-def _whole(problem: Problem, sample: Problem, curved: jax.Array) -> jax.Array:
-    """The sample's curvature without penalty, as that of all rows."""
-    diagonal = jnp.diagonal(curved)
+def _whole(problem: Problem, sample: Problem, curved: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The sample's curvature without penalty as that of all rows, and the columns hardly seen."""
 
     def squares(block):
-        z = _frame.columns(problem, block)
-        return dot(block.weight, z * z), ()
+        square = _frame.columns(problem, block) ** 2
+        return (dot(block.weight, square), dot(block.weight**2, square**2)), ()
 
-    seen = problem.spread**2 * _rows.fold(squares, sample.rows)[0]
+    (seen, fourth), _ = _rows.fold(squares, sample.rows)
+    part = sample.rows.x.shape[0] < problem.rows.x.shape[0]
+    few = (seen**2 <= FEW * fourth) & part
+    diagonal, seen = jnp.diagonal(curved), problem.spread**2 * seen
     held = jnp.where(problem.unit > 0, 1 / jnp.where(problem.unit > 0, problem.unit, 1), 0)
     square, total = held**2 + problem.shift**2, jnp.sum(seen)
     per_square = jnp.where(total > 0, jnp.sum(diagonal) / jnp.where(total > 0, total, 1), 1)
     missed = jnp.where(square > 2 * seen, per_square * (square - seen), 0)
-    return curved + jnp.diag(missed + _passes.regular(problem, diagonal + missed))
+    whole = jnp.where(few, per_square * square, diagonal + missed)
+    apart = jnp.where(few[:, None] | few[None, :], 0, curved - jnp.diag(diagonal))
+    return apart + jnp.diag(whole + _passes.regular(problem, whole)), few

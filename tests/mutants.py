@@ -415,6 +415,12 @@ FAULTS = [
             "sampled::a_column_that_the_sample_misses_has_the_curvature_of_its_square",
         ),
         (
+            "one row tells of a column",
+            "(seen**2 <= FEW * fourth) & part",
+            "(seen**2 <= fourth / 2) & part",
+            "sampled::a_column_that_the_sample_misses_has_the_curvature_of_its_square",
+        ),
+        (
             "where a sample cannot tell offsets still do",
             "curvature(spec, without_offset(p), nothing)",
             "curvature(spec, p, nothing)",

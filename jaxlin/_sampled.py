@@ -21,6 +21,8 @@ LEAST_ROWS, MOST_ROWS = 16, 32
 FIRST_ROWS, OPTIMUM_ROWS, SPARED, PART = 32, 64, 8, 16
 # The residual there is of the sample's, and Newton's method one step from its optimum.
 TOL, STEPS = 1e-2, 20
+# A rough Hessian is of this part of the rows, if these are so many per coordinate of theta.
+ROUGH_PART, ROUGH_ROWS = 8, 16
 # A column is hardly seen whose square is that of no more than so many rows.
 FEW = 16
 # With less than this of the curvature at 0 the sample is nearly separated, and all need not be.
@@ -102,6 +104,21 @@ def _descended(spec, sample, start, at_zero):
     return theta, hess, first, found
 
 
+def rough(spec: Spec, problem: Problem, m: int) -> Problem | None:
+    """One of a part of the rows and about the same Hessian, or None where rows are few.
+
+    What the part has hardly seen of a column is a penalty there.
+    """
+    rows = _all(problem) // ROUGH_PART
+    p = problem.spread.size
+    if isinstance(problem.rows, _rows.Streamed) or rows < ROUGH_ROWS * m * p:
+        return None
+    sample = of(problem, rows)
+    nothing = jnp.zeros((m, p), problem.spread.dtype)
+    _, missed = _unseen(problem, sample, _passes.mean_diagonal(spec, sample, nothing))
+    return sample._replace(penalty=problem.penalty + missed)
+
+
 def is_dense(problem: Problem) -> bool:
     """Whether the curvature is a matrix, and not a diagonal or nothing."""
     return problem.spread.size <= min(MATRIX_LIMIT, _all(problem))
@@ -120,6 +137,15 @@ def curvature(spec: Spec, problem: Problem, theta: jax.Array) -> jax.Array:
 
 def _whole(problem: Problem, sample: Problem, curved: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The sample's curvature without penalty as that of all rows, and the columns hardly seen."""
+    diagonal = jnp.diagonal(curved)
+    few, missed = _unseen(problem, sample, diagonal)
+    whole = jnp.where(few, 0, diagonal) + missed
+    apart = jnp.where(few[:, None] | few[None, :], 0, curved - jnp.diag(diagonal))
+    return apart + jnp.diag(whole + _passes.regular(problem, whole)), few
+
+
+def _unseen(problem: Problem, sample: Problem, diagonal: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Columns hardly seen, and the curvature of each that the sample's `diagonal` is without."""
 
     def squares(block):
         square = _frame.columns(problem, block) ** 2
@@ -128,11 +154,9 @@ def _whole(problem: Problem, sample: Problem, curved: jax.Array) -> tuple[jax.Ar
     (seen, fourth), _ = _rows.fold(squares, sample.rows)
     part = sample.rows.x.shape[0] < problem.rows.x.shape[0]
     few = (seen**2 <= FEW * fourth) & part
-    diagonal, seen = jnp.diagonal(curved), problem.spread**2 * seen
+    seen = problem.spread**2 * seen
     held = jnp.where(problem.unit > 0, 1 / jnp.where(problem.unit > 0, problem.unit, 1), 0)
     square, total = held**2 + problem.shift**2, jnp.sum(seen)
     per_square = jnp.where(total > 0, jnp.sum(diagonal) / jnp.where(total > 0, total, 1), 1)
-    missed = jnp.where(square > 2 * seen, per_square * (square - seen), 0)
-    whole = jnp.where(few, per_square * square, diagonal + missed)
-    apart = jnp.where(few[:, None] | few[None, :], 0, curved - jnp.diag(diagonal))
-    return apart + jnp.diag(whole + _passes.regular(problem, whole)), few
+    missed = jnp.where(square > 2 * seen, square - seen, 0)
+    return few, per_square * jnp.where(few, square, missed)

@@ -7,6 +7,7 @@ for all of them, made anew at each step: where rows are nearly separated few of 
 curvature left, and nothing that was known at 0 is of use. Shapes as in `_passes`.
 """
 
+import math
 from typing import NamedTuple
 
 import jax
@@ -24,6 +25,9 @@ COLUMNS_PER_SCORE = 16
 # Products within one step, and in a run for each step that it may take.
 MOST_PRODUCTS, PRODUCTS = 200, 20
 HALVINGS = 20
+# What a step of a rough Hessian leaves of g's square; the minimum of a part of the rows is sought
+# to this by the square root of their number, in so many steps.
+ROUGH_GOAL, ROUGH_TOL, ROUGH_STEPS = 0.01, 0.25, 10
 
 
 class Point(NamedTuple):
@@ -81,39 +85,72 @@ def descend(
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Minimise J until the residual is at most `tol` or falls no more; no verdict.
 
+    Of many rows a part is minimised first, if `start` is 0, and products are with the Hessian of
+    that part until a step of these gains little.
+
     Args:
       spec: the loss and the static choices.
       problem: of stopped gradients.
-      start: `(m, p)`; a `doubted` one is taken if it is no worse than 0.
+      start: `(m, p)`; a `doubted` one is taken if it is no worse than 0, others are 0.
       tol: bound on the residual.
       cap: on the steps, and by that on the products.
 
     Returns:
       theta `(m, p)`, the steps, and whether it ran out of these or of products.
     """
+    run, rough = _run(spec, problem), _sampled.rough(spec, problem, start.shape[0])
+    part = None if rough is None else _run(spec, rough)
+    if part is not None and not doubted:
+        enough = jnp.maximum(tol, ROUGH_TOL / math.sqrt(part.problem.rows.x.shape[0]))
+        begun = _descend(part, None, look(part, start), enough, jnp.minimum(cap, ROUGH_STEPS))
+        start = begun[0]
+    point = look(run, start)
+    if doubted or part is not None:
+        worse = ~(point.value <= _passes.value_at_origin(spec, problem))
+        point = _linalg.when(
+            worse, lambda p, t: look(_run(spec, p), t), point, (problem, jnp.zeros_like(start))
+        )
+    return _descend(run, part, point, tol, cap)
+
+
+def _run(spec: Spec, problem: Problem) -> _Run:
     rows = problem.rows
-    small = rows.x.shape[0] * start.shape[1] <= HELD_ENTRIES
+    small = rows.x.shape[0] * problem.spread.size <= HELD_ENTRIES
     held = _frame.columns(problem, _rows.clean(rows)) if small else None
     assert spec.bend is not None  # or another solver is chosen
-    run = _Run(spec, problem, spec.bend, held)
+    return _Run(spec, problem, spec.bend, held)
+
+
+def _descend(run: _Run, part: _Run | None, point: Point, tol, cap):
+    """`descend` from a point, with products over a part of the rows, if there is one."""
     allowed = PRODUCTS * jnp.minimum(cap, jnp.iinfo(jnp.int32).max // PRODUCTS)
-    if doubted:
-        value = _passes.light(spec, problem, start).value
-        start = jnp.where(value <= _passes.value_at_origin(spec, problem), start, 0)
+
+    def of_all(problem, point, most):
+        return direction(run._replace(problem=problem), point, most)
+
+    def towards(point, most, whole):
+        if part is None:
+            return direction(run, point, most)
+        bare = point._replace(kept=point.kept[:, :0])
+        roughly = direction(part, bare, jnp.where(whole, 0, most), ROUGH_GOAL)
+        return _linalg.when(whole, of_all, roughly, (run.problem, point, most))
 
     def advance(carry):
-        point, steps, products, _ = carry
-        step, more = direction(run, point, jnp.minimum(MOST_PRODUCTS, allowed - products))
-        point, moved = search(run, point, step)
-        return point, steps + moved.astype(jnp.int32), products + more, ~moved
+        before, steps, products, _, whole = carry
+        step, more = towards(before, jnp.minimum(MOST_PRODUCTS, allowed - products), whole)
+        point, moved = search(run, before, step)
+        gained = moved & (point.residual <= before.residual / 2)
+        stalled, whole = whole & ~moved, whole | ~gained
+        return point, steps + moved.astype(jnp.int32), products + more, stalled, whole
 
     def unfinished(carry):
-        point, steps, products, stalled = carry
+        point, steps, products, stalled, _ = carry
         left = (steps < cap) & (products < allowed)
         return (point.residual > tol) & ~stalled & left & jnp.isfinite(point.value)
 
-    init = (look(run, start), jnp.int32(0), jnp.int32(0), jnp.bool_(False))
-    point, steps, products, _ = jax.lax.while_loop(unfinished, *_loops.steady(advance, init))
+    never, none = jnp.bool_(False), jnp.int32(0)
+    init = point, none, none, never, jnp.bool_(part is None)
+    point, steps, products, *_ = jax.lax.while_loop(unfinished, *_loops.steady(advance, init))
     return point.theta, steps, (steps >= cap) | (products >= allowed)
 
 
@@ -161,11 +198,14 @@ def product(run: _Run, point: Point, step: jax.Array) -> jax.Array:
     return _passes.gradient_of(problem, step, _frame.in_basis(problem, pulled.T).T)
 
 
-def direction(run: _Run, point: Point, most: jax.Array) -> tuple[jax.Array, jax.Array]:
+def direction(
+    run: _Run, point: Point, most: jax.Array, part: float | None = None
+) -> tuple[jax.Array, jax.Array]:
     """About -H^-1 g `(m, p)` by conjugate gradients, and how many products it took.
 
-    It ends where the residual of the equations, in the norm of the preconditioner, is below a part
-    of g that falls with g: the steps then converge faster than linearly.
+    It ends where the square of the residual of the equations, in the norm of the preconditioner, is
+    below a `part` of g's, by default one that falls with g: the steps then converge faster than
+    linearly.
     """
     inverse = preconditioner(run.spec, run.problem, point.theta)
 
@@ -175,7 +215,7 @@ def direction(run: _Run, point: Point, most: jax.Array) -> tuple[jax.Array, jax.
     left = -point.grad
     along = preconditioned(left)
     size = jnp.sum(left * along)
-    goal = jnp.minimum(0.25, jnp.sqrt(size)) * size
+    goal = (jnp.minimum(0.25, jnp.sqrt(size)) if part is None else part) * size
     # Of the curvature that the preconditioner, whose ridge is as large, expects: less is rounding.
     least = jnp.sqrt(jnp.finfo(size.dtype).eps)
 

@@ -78,7 +78,7 @@ def _standing(rows: _rows.Rows, bias: jax.Array) -> _Standing:
 
     # Near the mean is near enough: what is left of it is `shift`.
     bare = rows._replace(offset=None)
-    sample = _rows.sample(bare, CENTRE_ROWS)
+    sample = _rows.clean(_rows.sample(bare, CENTRE_ROWS))
     # From a row with weight, so that no other is felt, and the mean of one value is that value.
     first = _rows.one_row(rows)
     held = (sample.weight > 0)[:, None]

@@ -295,13 +295,20 @@ def light(spec: Spec, problem: Problem, theta: jax.Array) -> Point:
     return _light_by_blocks(spec, problem, theta)
 
 
+def light_entries(problem: Problem) -> int:
+    """Of x in a block of a pass without Hessian: more of many, for the products' sake."""
+    if isinstance(problem.rows, _rows.Streamed):
+        return LIGHT_ENTRIES
+    return max(LIGHT_ENTRIES, min(4 * LIGHT_ENTRIES, problem.rows.x.size // 32))
+
+
 def _light_by_blocks(spec, problem, theta):
     def sums(block):
         z = _frame.columns(problem, block)
         _, pull, terms = _rest(spec, problem, block, z, theta)
         return (_pulled(pull, z), terms), ()
 
-    return _assemble(problem, theta, *_rows.fold(sums, problem.rows, LIGHT_ENTRIES)[0])
+    return _assemble(problem, theta, *_rows.fold(sums, problem.rows, light_entries(problem))[0])
 
 
 def _light_at_once(spec, problem, theta):
@@ -467,7 +474,7 @@ def _by_blocks(spec, problem, flat):
         value, slope = jax.vmap(jax.value_and_grad(spec.loss))(scores, block.y)
         return (jnp.sum(block.weight * value), _pulled(block.weight[:, None] * slope, z)), ()
 
-    (value, columns), _ = _rows.fold(sums, problem.rows, LIGHT_ENTRIES)
+    (value, columns), _ = _rows.fold(sums, problem.rows, light_entries(problem))
     value = value + jnp.sum(problem.penalty[None, :] * theta**2) / 2
     grad = gradient_of(problem, theta, _frame.in_basis(problem, columns.T).T)
     return value, grad.reshape(-1)

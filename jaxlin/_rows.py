@@ -446,7 +446,7 @@ def take(rows: Rows, at: Any, size: int | None = None) -> Rows:
 
 
 def sample(rows: Rows, most: int) -> Rows:
-    """At most so many of all rows, those that are here, clean: all, or at the golden ratio's.
+    """At most so many of all rows, those that are here: all, or at the golden ratio's.
 
     These are spread evenly, and in step with no period that rows or labels may have.
     """
@@ -454,10 +454,10 @@ def sample(rows: Rows, most: int) -> Rows:
         return sample(rows.some, most)
     n, most = rows.x.shape[0], -(-most // devices(rows.axis))
     if n <= most:
-        return clean(rows)
+        return rows
     golden = (math.sqrt(5) - 1) / 2
     at = np.floor(n * (np.arange(most) * golden % 1))
-    return clean(take(rows, jnp.asarray(at, jnp.int32)))
+    return take(rows, jnp.asarray(at, jnp.int32))
 
 
 def clean(block: Rows) -> Rows:

@@ -190,7 +190,7 @@ def _near(rows: _rows.Rows, k: int) -> jax.Array:
     Sums of products about a class's own mean, or near it, cancel nothing. Any point will do as far
     as derivatives go.
     """
-    sample = _rows.sample(rows, SAMPLE_ROWS)
+    sample = _rows.clean(_rows.sample(rows, SAMPLE_ROWS))
     member = _members(sample, k)
     # The sample may hold nothing of a small class.
     whole = _members(rows, k)

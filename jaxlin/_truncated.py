@@ -4,7 +4,11 @@ A step solves H s = -g no further than it pays (Dembo and Steihaug 1983, "Trunca
 algorithms for unconstrained optimization"), by products with H, each a pass over the rows. The
 preconditioner is the mean over the degrees of freedom of H's diagonal blocks, one `(p, p)` matrix
 for all of them, made anew at each step: where rows are nearly separated few of them have any
-curvature left, and nothing that was known at 0 is of use. Shapes as in `_passes`.
+curvature left, and nothing that was known at 0 is of use.
+
+Of many rows H is at first that of a part of them, which costs little beside J and its gradient
+(Byrd, Chin, Neveitt and Nocedal 2011, "On the use of stochastic Hessian information in optimization
+methods for machine learning"). Shapes as in `_passes`.
 """
 
 import math
@@ -27,7 +31,7 @@ MOST_PRODUCTS, PRODUCTS = 200, 20
 HALVINGS = 20
 # What a step of a rough Hessian leaves of g's square; the minimum of a part of the rows is sought
 # to this by the square root of their number, in so many steps.
-ROUGH_GOAL, ROUGH_TOL, ROUGH_STEPS = 0.01, 0.25, 10
+ROUGH_GOAL, ROUGH_TOL, ROUGH_STEPS = 0.003, 0.25, 10
 
 
 class Point(NamedTuple):
@@ -60,7 +64,10 @@ class _Run(NamedTuple):
         if self.held is not None:
             return _rows.across(f(self.held, rows, kept), (), rows.axis)[0]
         if kept.shape[1] == 0:
-            return _rows.fold(lambda b: (f(_frame.columns(problem, b), b, kept), ()), rows)[0]
+            entries = _passes.light_entries(problem)
+            return _rows.fold(
+                lambda b: (f(_frame.columns(problem, b), b, kept), ()), rows, entries
+            )[0]
         # It travels in the place of the offset.
         rows = rows._replace(offset=kept)
         return _rows.fold(lambda b: (f(_frame.columns(problem, b), b, b.offset), ()), rows)[0]
@@ -100,7 +107,7 @@ def descend(
     """
     run, rough = _run(spec, problem), _sampled.rough(spec, problem, start.shape[0])
     part = None if rough is None else _run(spec, rough)
-    if part is not None and not doubted:
+    if part is not None and spec.penalised and not doubted:
         enough = jnp.maximum(tol, ROUGH_TOL / math.sqrt(part.problem.rows.x.shape[0]))
         begun = _descend(part, None, look(part, start), enough, jnp.minimum(cap, ROUGH_STEPS))
         start = begun[0]

@@ -55,7 +55,9 @@ def fit(
     (k - 1)(d + 1), are found by Newton's method, O(n k^2 d^2) a step; more by Newton's method with
     steps by conjugate gradients, O(n k d) for each product with the Hessian, of which a step takes
     a few, or tens where rows are nearly separated; and so are fewer where x has over 100,000
-    entries and every l2 is positive. With more than 256 coefficients, fewer rows than features,
+    entries and every l2 is positive. With 128 rows per coefficient and more, products are with the
+    Hessian of an eighth of the rows while that serves, and with no `init` and every l2 positive the
+    first steps are theirs alone. With more than 256 coefficients, fewer rows than features,
     (k - 1)(n + 1) up to 1,024 and every l2 positive, Newton's method runs in the space of the rows,
     O(n^2 d) once and O(n^3 k^3) a step. A traced l2 may be 0, for which the program is made.
 

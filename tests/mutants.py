@@ -410,9 +410,15 @@ FAULTS = [
         ),
         (
             "a column that the sample misses has no curvature",
-            "jnp.where(square > 2 * seen, per_square * (square - seen), 0)",
+            "jnp.where(square > 2 * seen, square - seen, 0)",
             "jnp.zeros_like(seen)",
             "sampled::a_column_that_the_sample_misses_has_the_curvature_of_its_square",
+        ),
+        (
+            "a rough Hessian without what is missed",
+            "sample._replace(penalty=problem.penalty + missed)",
+            "sample",
+            "truncated::a_rough_hessian_is_about_that_of_all[True]",
         ),
         (
             "one row tells of a column",
@@ -468,9 +474,21 @@ FAULTS = [
         ),
         (
             "a poor start is kept",
-            "start = jnp.where(value <= _passes.value_at_origin(spec, problem), start, 0)",
-            "pass",
+            "worse = ~(point.value <= _passes.value_at_origin(spec, problem))",
+            "worse = jnp.bool_(False)",
             "truncated::a_poor_start_is_given_up",
+        ),
+        (
+            "a part of the rows leads for ever",
+            "whole | ~gained",
+            "whole",
+            "truncated::a_part_that_leads_nowhere_is_left",
+        ),
+        (
+            "a part of the rows is not minimised first",
+            "look(part, start), enough",
+            "look(part, start), jnp.inf",
+            "truncated::of_many_rows_products_are_of_a_part",
         ),
     ),
     *of(

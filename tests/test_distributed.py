@@ -20,6 +20,8 @@ from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from jaxlin import (
+    _risk,
+    _sampled,
     distributed,
     fisher,
     gaussian,
@@ -137,6 +139,20 @@ def test_blocks_and_devices():
     whole, _ = fit(half, y)
     dealt, _ = distributed.data_parallel(fit, mesh)(half, y)
     assert difference(dealt, whole) < 1e-5
+
+
+@on_mesh
+def test_products_over_a_part_of_all_rows(monkeypatch):
+    """A part of each shard's, and the same for all: as of one device's rows, to the tolerance."""
+    monkeypatch.setattr(_risk, "NEWTON_LIMIT", 0)
+    monkeypatch.setattr(_sampled, "ROUGH_ROWS", 4)
+    x, _, y, weight = draw(n=4003)
+    fit = functools.partial(softmax.fit, num_classes=3)
+    options = {"sample_weight": weight, "l2": 0.01}
+    whole, info = fit(x, y, **options)
+    dealt, dealt_info = distributed.data_parallel(fit, mesh_of(DEVICES))(x, y, **options)
+    assert info.status == dealt_info.status == Status.CONVERGED
+    assert difference(dealt, whole) < 1e-8
 
 
 @on_mesh

@@ -13,6 +13,7 @@ from jaxlin import (
     _passes,
     _risk,
     _rows,
+    _sampled,
     _truncated,
     losses,
     softmax,
@@ -219,6 +220,95 @@ def test_a_poor_start_is_given_up():
     np.testing.assert_array_equal(again, best)
     _, count, _ = run(problem, 0.999 * best, 100)
     assert count < steps
+
+
+def spread_out(n, *, rare):
+    """Overlapping classes, and perhaps columns of very few entries that are not 0."""
+    rng = np.random.default_rng(n)
+    x = rng.normal(size=(n, 5))
+    y = np.argmax(x[:, :K] + rng.gumbel(size=(n, K)), axis=1)
+    if rare:
+        x[:, 3:] *= (np.arange(n) % (n // 3) == 7)[:, None]
+    rows, *_ = _rows.prepare(_checks.table(x, y), num_classes=K)
+    basis = _frame.class_basis(jnp.ones(K, bool), x.dtype)
+    return _frame.make(rows, jnp.full(5, 1e-9), True, basis)
+
+
+PENALISED = SPEC._replace(penalised=True)
+
+
+def all_but_given(problem, *, doubted=False):
+    """The minimum, the largest J of all rows on the way, and of how many rows products were."""
+    began, taken, whole, seen = [], [], _truncated.direction, _truncated.look
+    n = problem.rows.x.shape[0]
+
+    def direction(run, *args):
+        step, more = whole(run, *args)
+        of = run.problem.rows.x.shape[0]
+        jax.debug.callback(lambda more: taken.append(of) if more > 0 else None, more)
+        return step, more
+
+    def look(run, theta):
+        point = seen(run, theta)
+        if run.problem.rows.x.shape[0] == n:
+            jax.debug.callback(lambda value: began.append(float(value)), point.value)
+        return point
+
+    def run(problem):
+        tol, cap = jnp.asarray(1e-9), jnp.int32(50)
+        start = jnp.zeros((K - 1, problem.spread.size))
+        return _truncated.descend(PENALISED, problem, start, tol, cap, doubted=doubted)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_truncated, "direction", direction)
+        patch.setattr(_truncated, "look", look)
+        theta, _, spent = jax.jit(run)(problem)
+        jax.effects_barrier()
+    assert not spent and _passes.light(PENALISED, problem, theta).residual <= 1.1e-9
+    return theta, max(began), set(taken)
+
+
+@pytest.mark.parametrize("rare", [False, True])
+def test_a_rough_hessian_is_about_that_of_all(rare):
+    problem = spread_out(3000, rare=rare)
+    assert _sampled.rough(SPEC, spread_out(1500, rare=rare), K - 1) is None
+    rough = _sampled.rough(SPEC, problem, K - 1)
+    assert rough.rows.x.shape == (375, 5)
+    nothing = jnp.zeros((K - 1, 6))
+    about, hess = (_passes.measure(SPEC, p, nothing)[1] for p in (rough, problem))
+    ratios = np.linalg.eigvals(np.linalg.solve(about, hess)).real
+    assert ratios.min() > 0.3 and ratios.max() < 2
+
+
+def test_of_many_rows_products_are_of_a_part():
+    """Which is minimised first; what is found is the same."""
+    problem = spread_out(4000, rare=False)
+    exact, origin, taken = all_but_given(problem)
+    assert taken == {500}
+    least = _passes.light(SPEC, problem, exact).value
+    assert origin - least < 0.05 * (np.log(K) - least)
+    again, origin, taken = all_but_given(problem, doubted=True)
+    np.testing.assert_allclose(origin, np.log(K), rtol=1e-12)
+    assert taken == {500}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_sampled, "ROUGH_ROWS", 10**9)
+        whole, _, taken = all_but_given(problem)
+    assert taken == {4000}
+    np.testing.assert_allclose(exact, whole, atol=1e-7)
+    np.testing.assert_allclose(again, whole, atol=1e-7)
+
+
+def test_a_part_that_leads_nowhere_is_left(monkeypatch):
+    """Not all rows are as it is: here it has other labels, and columns of other sizes."""
+    problem = spread_out(4000, rare=False)
+    exact = all_but_given(problem)[0]
+    other = _sampled.rough(SPEC, problem, K - 1)
+    x, y = other.rows.x, other.rows.y
+    other = other._replace(rows=other.rows._replace(x=x[:, ::-1] / 30, y=(y + 1) % K))
+    monkeypatch.setattr(_sampled, "rough", lambda *_: other)
+    theta, _, taken = all_but_given(problem)
+    assert taken == {500, 4000}
+    np.testing.assert_allclose(theta, exact, atol=1e-7)
 
 
 def test_products_are_counted(monkeypatch):

@@ -269,6 +269,7 @@ class Frame(NamedTuple):
 
     lower: `(q, q)` L, the Cholesky factor of the preconditioner, or None; q divides p, and each
       run of q parameters is transformed alike
+    size: `f(grad (p,))` -> `()`, what is to be small, of the gradient in points
     """
 
     value: Callable[[jax.Array], jax.Array]
@@ -276,9 +277,10 @@ class Frame(NamedTuple):
     start: jax.Array
     lower: jax.Array | None
     unravel: Callable[[jax.Array], Any]
+    size: Callable[[jax.Array], jax.Array]
 
     @classmethod
-    def of(cls, objective, init, args, hessian, precondition) -> "Frame":
+    def of(cls, objective, init, args, hessian, precondition, size=None) -> "Frame":
         flat, unravel = ravel_pytree(init)
 
         def value(point):
@@ -288,7 +290,7 @@ class Frame(NamedTuple):
             return jax.hessian(value)(point) if hessian is None else hessian(unravel(point), *args)
 
         lower = None if precondition is None else jnp.linalg.cholesky(precondition)
-        return cls(value, curvature, flat, lower, unravel)
+        return cls(value, curvature, flat, lower, unravel, residual_of if size is None else size)
 
     def problem(self, options) -> Problem:
         return Problem(lambda z: self.value(self.leave(z)), self.hessian, options)
@@ -307,8 +309,8 @@ class Frame(NamedTuple):
 
     def residual(self, grad):
         if self.lower is None:
-            return residual_of(grad)
-        return residual_of(_linalg.dot(_runs(grad, self.lower), self.lower.T))
+            return self.size(grad)
+        return self.size(_linalg.dot(_runs(grad, self.lower), self.lower.T).reshape(-1))
 
 
 def _runs(flat: jax.Array, lower: jax.Array) -> jax.Array:
@@ -382,10 +384,16 @@ def warm_up(
     *,
     hessian: Callable[..., jax.Array],
     precondition: jax.Array | None,
+    size: Callable[[jax.Array], jax.Array],
+    slack: float,
     tol: jax.Array,
     max_steps: jax.Array,
 ) -> tuple[jax.Array, jax.Array]:
-    """Run a solver for a fit that proves its own optimum: `(point (p,), steps)`, no verdict."""
+    """Run a solver for a fit that proves its own optimum: `(point (p,), steps)`, no verdict.
+
+    Until the `size` of the gradient `(p,)` is at most tol; for a solver of the user's, which knows
+    of its entries alone, until the largest is at most tol / slack.
+    """
     if solver not in METHODS:
         point, info = solver(
             objective,
@@ -393,13 +401,13 @@ def warm_up(
             args,
             hessian=hessian,
             precondition=precondition,
-            tol=tol,
+            tol=tol / slack,
             max_steps=max_steps,
         )
         return point, info.steps
     method = METHODS[solver]
     options = {name: jnp.asarray(value, init.dtype) for name, value in method.defaults}
-    frame = Frame.of(objective, init, args, hessian, precondition)
+    frame = Frame.of(objective, init, args, hessian, precondition, size)
     state, steps = iterate(method, frame, options, tol, max_steps)
     return frame.leave(state.point), steps
 

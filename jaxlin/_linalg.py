@@ -13,8 +13,10 @@ HIGHEST = jax.lax.Precision.HIGHEST
 # A squared pivot, or an eigenvalue, below this many units of p * eps may be rounding: dependent
 # columns of 50 to 20,000 rows left pivots of up to 4.3 of them.
 RANK_ULPS = 16
-# Rows whose sum keeps its digits, and so many that they are summed in parts of these.
-PART_ROWS, MANY_ROWS = 2048, 2**15
+# Rows whose sum keeps its digits, at most: as products with a matrix, and of numbers one by one;
+# and so many numbers that they are summed in parts of these. Products of two vectors lost 20 units
+# of rounding at 9,000 rows, and 100 at a million.
+PART_ROWS, PART_TERMS, MANY_TERMS = 2048, 256, 4096
 
 
 def dot(a: jax.Array, b: jax.Array) -> jax.Array:
@@ -37,10 +39,10 @@ def combination(a: jax.Array, x: jax.Array) -> jax.Array:
 
 def inner(a: jax.Array, b: jax.Array) -> jax.Array:
     """`a' b`, of parts where there are many, as `combination`."""
-    if a.size < MANY_ROWS:
+    if a.size < MANY_TERMS:
         return dot(a, b)
-    whole = a.size // PART_ROWS * PART_ROWS
-    parts = (a[:whole] * b[:whole]).reshape(-1, PART_ROWS)
+    whole = a.size // PART_TERMS * PART_TERMS
+    parts = (a[:whole] * b[:whole]).reshape(-1, PART_TERMS)
     return jnp.sum(jnp.sum(parts, axis=1)) + dot(a[whole:], b[whole:])
 
 

@@ -319,23 +319,24 @@ def _finish(spec, problem, start, tol, cap, last, doubted) -> _newton.Outcome:
     starts, origin = jnp.stack([outcome.point.theta, start]), _passes.value_at_origin(spec, problem)
 
     def attempt(carry):
-        outcome, i = carry
-        return _newton.solve(spec, problem, starts[i], origin, tol, last, outcome.trials), i + 1
+        found, i = carry
+        found = _newton.solve(spec, problem, starts[i], origin, tol, last, found.trials)
+        # Where a penalty proves that there is an optimum no step need prove it.
+        return found._replace(certified=found.certified | outcome.certified), i + 1
 
     def more(carry):
-        outcome, i = carry
-        return is_open(outcome, tol) & (outcome.trials < last) & (i < 2)
+        found, i = carry
+        return is_open(found, tol) & (found.trials < last) & (i < 2)
 
     return jax.lax.while_loop(more, *_loops.steady(attempt, (outcome, jnp.int32(0))))[0]
 
 
 def _found(spec, problem, start, tol, cap, doubted) -> _newton.Outcome:
     """Where the solver ends, and what one pass says of it."""
+    # Another pass rounds otherwise.
+    below = 0.9 * tol
     if is_truncated(spec):
-        # Another pass rounds otherwise.
-        theta, steps, spent = _truncated.descend(
-            spec, problem, start, 0.9 * tol, cap, doubted=doubted
-        )
+        theta, steps, spent = _truncated.descend(spec, problem, start, below, cap, doubted=doubted)
         outcome = without_hessian(spec, problem, theta, steps)
         return outcome._replace(trials=jnp.where(spent, cap, steps))
     solver = solvers.lbfgs if spec.solver is None else spec.solver
@@ -352,8 +353,10 @@ def _found(spec, problem, start, tol, cap, doubted) -> _newton.Outcome:
         (problem,),
         hessian=_passes.hessian(spec),
         precondition=precondition,
+        size=lambda grad: _passes.residual(problem, grad.reshape(start.shape)),
         # Its gradient is of other coordinates than the residual, which can be larger.
-        tol=tol / slack(start.shape[0]),
+        slack=slack(start.shape[0]),
+        tol=below,
         max_steps=cap,
     )
     return without_hessian(spec, problem, flat.reshape(start.shape), steps)
@@ -395,4 +398,5 @@ def begun(
     if not _sampled.is_dense(problem):
         return start, None
     # About the Hessian where every score is 0, the same for each degree of freedom.
-    return start, _sampled.curvature(spec, _sampled.without_offset(problem), jnp.zeros_like(start))
+    plain, origin = _sampled.without_offset(problem), jnp.zeros_like(start)
+    return start, _sampled.curvature(spec, plain, origin, _sampled.FEW_ROWS)

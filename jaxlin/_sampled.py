@@ -14,8 +14,9 @@ from jaxlin._passes import Spec
 
 # Up to so many coordinates of a row the curvature is a matrix.
 MATRIX_LIMIT = 1024
-# Rows per coordinate that it is made of: a third of all, but no fewer and no more than these.
-LEAST_ROWS, MOST_ROWS = 16, 32
+# Rows per coordinate that it is made of: a fifth of all, but no fewer and no more than these; or a
+# few, where it costs as much as several steps.
+FEW_ROWS, LEAST_ROWS, MOST_ROWS = 8, 16, 32
 # Rows per coordinate that an optimum is found of, if all are so many times as many; a first one of
 # fewer, and then of this part of all if that is more.
 FIRST_ROWS, OPTIMUM_ROWS, SPARED, PART = 32, 64, 8, 16
@@ -124,14 +125,14 @@ def is_dense(problem: Problem) -> bool:
     return problem.spread.size <= min(MATRIX_LIMIT, _all(problem))
 
 
-def curvature(spec: Spec, problem: Problem, theta: jax.Array) -> jax.Array:
+def curvature(spec: Spec, problem: Problem, theta: jax.Array, least: int = LEAST_ROWS) -> jax.Array:
     """About the mean of the Hessian's diagonal blocks at theta, `(p, p)`, regular.
 
     Where the sample has hardly seen a column, such as one of few entries that are not 0, its
     curvature goes by the square of all that it holds.
     """
     p = problem.spread.size
-    sample = of(problem, min(MOST_ROWS * p, max(LEAST_ROWS * p, _all(problem) // 3)))
+    sample = of(problem, min(MOST_ROWS * p, max(least * p, _all(problem) // 5)))
     return _whole(problem, sample, _passes.mean_curvature(spec, sample, theta))[0]
 
 

@@ -494,6 +494,12 @@ FAULTS = [
     *of(
         "_risk.py",
         (
+            "a penalty proves nothing",
+            "found._replace(certified=found.certified | outcome.certified)",
+            "found",
+            "sampled::where_a_penalty_proves_an_optimum_no_step_need",
+        ),
+        (
             "converged without a certificate",
             "passed = (residual <= tol) & outcome.certified & ~outcome.separated",
             "passed = (residual <= tol) & ~outcome.separated",
@@ -740,6 +746,12 @@ FAULTS = [
     ),
     *of(
         "_linalg.py",
+        (
+            "many terms as a product of two vectors",
+            "if a.size < MANY_TERMS:",
+            "if a.size < 1e9:",
+            "sampled::sums_of_many_rows_keep_their_digits[200000]",
+        ),
         (
             "pivots tell the rank",
             "near = ~(first.pivot >= max(math.sqrt(eps), RANK_ULPS * p * eps))",

@@ -25,7 +25,7 @@ TOL, STEPS = 1e-2, 20
 # A rough Hessian is of this part of the rows, if these are so many per coordinate of theta.
 ROUGH_PART, ROUGH_ROWS = 8, 16
 # A column is hardly seen whose square is that of no more than so many rows.
-FEW = 16
+SEEN_ROWS = 16
 # With less than this of the curvature at 0 the sample is nearly separated, and all need not be.
 LEAST_CURVE = 1 / 32
 
@@ -154,7 +154,7 @@ def _unseen(problem: Problem, sample: Problem, diagonal: jax.Array) -> tuple[jax
 
     (seen, fourth), _ = _rows.fold(squares, sample.rows)
     part = sample.rows.x.shape[0] < problem.rows.x.shape[0]
-    few = (seen**2 <= FEW * fourth) & part
+    few = (seen**2 <= SEEN_ROWS * fourth) & part
     seen = problem.spread**2 * seen
     held = jnp.where(problem.unit > 0, 1 / jnp.where(problem.unit > 0, problem.unit, 1), 0)
     square, total = held**2 + problem.shift**2, jnp.sum(seen)

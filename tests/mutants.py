@@ -422,7 +422,7 @@ FAULTS = [
         ),
         (
             "one row tells of a column",
-            "(seen**2 <= FEW * fourth) & part",
+            "(seen**2 <= SEEN_ROWS * fourth) & part",
             "(seen**2 <= fourth / 2) & part",
             "sampled::a_column_that_the_sample_misses_has_the_curvature_of_its_square",
         ),

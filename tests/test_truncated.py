@@ -237,7 +237,7 @@ def spread_out(n, *, rare):
 PENALISED = SPEC._replace(penalised=True)
 
 
-def all_but_given(problem, *, doubted=False):
+def minimised(problem, *, doubted=False):
     """The minimum, the largest J of all rows on the way, and of how many rows products were."""
     began, taken, whole, seen = [], [], _truncated.direction, _truncated.look
     n = problem.rows.x.shape[0]
@@ -283,16 +283,16 @@ def test_a_rough_hessian_is_about_that_of_all(rare):
 def test_of_many_rows_products_are_of_a_part():
     """Which is minimised first; what is found is the same."""
     problem = spread_out(4000, rare=False)
-    exact, origin, taken = all_but_given(problem)
+    exact, origin, taken = minimised(problem)
     assert taken == {500}
     least = _passes.light(SPEC, problem, exact).value
     assert origin - least < 0.05 * (np.log(K) - least)
-    again, origin, taken = all_but_given(problem, doubted=True)
+    again, origin, taken = minimised(problem, doubted=True)
     np.testing.assert_allclose(origin, np.log(K), rtol=1e-12)
     assert taken == {500}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_sampled, "ROUGH_ROWS", 10**9)
-        whole, _, taken = all_but_given(problem)
+        whole, _, taken = minimised(problem)
     assert taken == {4000}
     np.testing.assert_allclose(exact, whole, atol=1e-7)
     np.testing.assert_allclose(again, whole, atol=1e-7)
@@ -301,12 +301,12 @@ def test_of_many_rows_products_are_of_a_part():
 def test_a_part_that_leads_nowhere_is_left(monkeypatch):
     """Not all rows are as it is: here it has other labels, and columns of other sizes."""
     problem = spread_out(4000, rare=False)
-    exact = all_but_given(problem)[0]
+    exact = minimised(problem)[0]
     other = _sampled.rough(SPEC, problem, K - 1)
     x, y = other.rows.x, other.rows.y
     other = other._replace(rows=other.rows._replace(x=x[:, ::-1] / 30, y=(y + 1) % K))
     monkeypatch.setattr(_sampled, "rough", lambda *_: other)
-    theta, _, taken = all_but_given(problem)
+    theta, _, taken = minimised(problem)
     assert taken == {500, 4000}
     np.testing.assert_allclose(theta, exact, atol=1e-7)
 

@@ -68,8 +68,7 @@ def of_data(
     data: _checks.Table, k: int, *, per_class: bool
 ) -> tuple[Scatter, jax.Array, _rows.Rows]:
     """Class statistics in the user's weights, whether the data are valid, and the rows."""
-    rows, total, valid = _rows.prepare(data, num_classes=k)
-    s = _scatter.of_rows(rows, k, per_class=per_class)
+    s, rows, total, valid = _scatter.of_data(data, k, per_class=per_class)
     total = jnp.where(valid, total, 0)
     return s._replace(weight=s.weight * total, scatter=s.scatter * total), valid, rows
 

@@ -19,6 +19,10 @@ RANK_ULPS = 16
 PART_ROWS, PART_TERMS, MANY_TERMS = 2048, 256, 4096
 
 
+# Columns of an identity that are solved for one row after the other.
+FEW_SIDES = 64
+
+
 def dot(a: jax.Array, b: jax.Array) -> jax.Array:
     """`a @ b` at full precision: float32 products otherwise run in TF32 on some accelerators."""
     return jnp.matmul(a, b, precision=HIGHEST)
@@ -109,15 +113,31 @@ def solve(f: Factor, b: jax.Array) -> jax.Array:
     return scale * jax.scipy.linalg.solve_triangular(f.lower, half, lower=True, trans=1)
 
 
+def lower_inverse(lower: jax.Array) -> jax.Array:
+    """The inverse of a lower triangular `(p, p)` matrix, where it is small row by row.
+
+    LAPACK wakes its threads for 8 right-hand sides and more. They wait for cores that those of XLA
+    still hold, which may cost more than all else that a fit does.
+    """
+    p = lower.shape[0]
+    eye = jnp.eye(p, dtype=lower.dtype)
+    if p > FEW_SIDES:
+        return jax.scipy.linalg.solve_triangular(lower, eye, lower=True)
+
+    def row(i, found):
+        own = jnp.where(jnp.arange(p) < i, lower[i], 0)
+        return found.at[i].set((eye[i] - dot(own, found)) / lower[i, i])
+
+    return jax.lax.fori_loop(0, p, row, jnp.zeros_like(lower))
+
+
 def least_eigenvalue(f: Factor) -> jax.Array:
     """A lower bound, at most p times too small, of the least eigenvalue of L L', or NaN.
 
     1 / trace((L L')^-1). The least pivot is an upper bound, which dependent columns can exceed by
     the product of the other pivots' reciprocals.
     """
-    eye = jnp.eye(f.scale.shape[0], dtype=f.scale.dtype)
-    half = jax.scipy.linalg.solve_triangular(f.lower, eye, lower=True)
-    return 1 / jnp.sum(half**2)
+    return 1 / jnp.sum(lower_inverse(f.lower) ** 2)
 
 
 def eigh(a: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -222,7 +242,7 @@ def pseudo_inverse(a: jax.Array, mask: jax.Array | None = None) -> Inverse:
 def inverse(a: jax.Array) -> tuple[jax.Array, jax.Array]:
     """A^-1 and log det A of a regular `(p, p)` A; derivatives of any order are products."""
     whole = factor(a)
-    half = half_solve(whole, jnp.eye(a.shape[0], dtype=a.dtype))
+    half = lower_inverse(whole.lower) * whole.scale[None, :]
     log_pivots = jnp.sum(jnp.log(jnp.diagonal(whole.lower)) - jnp.log(whole.scale))
     return dot(half.T, half), 2 * log_pivots
 
@@ -282,6 +302,36 @@ def when(
         return jnp.zeros_like(carry[0]), f(*given)
 
     return jax.lax.while_loop(lambda carry: carry[0], *_loops.steady(body, (needed, otherwise)))[1]
+
+
+def alone(quick: Callable[..., Any], safe: Callable[..., Any]) -> Callable[..., Any]:
+    """What is `quick` where there are no lanes and it is sound there, and `safe` otherwise.
+
+    Args:
+      quick: returns what `safe` does, and whether that is sound.
+      safe: of the same operands, pytrees of arrays. Derivatives are taken of it.
+    """
+
+    @jax.custom_batching.custom_vmap
+    def either(*operands):
+        found, sound = quick(*operands)
+        return when(~sound, safe, found, operands)
+
+    @either.def_vmap
+    def _(axis_size, in_batched, *operands):
+        axes = jax.tree.map(lambda batched: 0 if batched else None, tuple(in_batched))
+        found = jax.vmap(safe, in_axes=axes, axis_size=axis_size)(*operands)
+        return found, jax.tree.map(lambda _: True, found)
+
+    @jax.custom_jvp
+    def alone(*operands):
+        return either(*operands)
+
+    @alone.defjvp
+    def _(primals, tangents):
+        return jax.jvp(safe, primals, tangents)
+
+    return alone
 
 
 def after(first: jax.Array, value: Any) -> Any:

@@ -74,7 +74,11 @@ class Streamed(NamedTuple):
 
 
 def prepare(
-    data: Table, *, num_classes: int | None, offset: jax.Array | None = None
+    data: Table,
+    *,
+    num_classes: int | None,
+    offset: jax.Array | None = None,
+    finite: bool = False,
 ) -> tuple[Rows, jax.Array, jax.Array]:
     """Normalise the weights, find what may not be felt, and judge the data.
 
@@ -82,6 +86,7 @@ def prepare(
       data: checked arguments.
       num_classes: k, or None for regression targets.
       offset: `(n,)` or `(n, k)`, finite wherever there is weight.
+      finite: x is taken to hold numbers alone, and not looked at.
 
     Returns:
       `(rows, total, valid)`: the rows, the sum of the weights, and whether the data are usable;
@@ -90,7 +95,7 @@ def prepare(
     n, _ = data.x.shape
     dtype = working_dtype(data.x)
     given = jnp.ones(n, dtype) if data.sample_weight is None else data.sample_weight
-    ok = _usable(data.x, data.feature_mask)
+    ok = jnp.ones(n, bool) if finite else _usable(data.x, data.feature_mask)
     # A row that holds no numbers has no derivative in its weight: 0 by convention.
     given = jnp.where(ok, given, jax.lax.stop_gradient(given))
     # Shrunk, exactly, so that neither their sum nor the reciprocal of the largest overflows.

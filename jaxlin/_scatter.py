@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _linalg, _rows
+from jaxlin import _checks, _linalg, _rows
 from jaxlin._linalg import dot
 
 # Rows whose means the statistics are taken about.
@@ -26,6 +26,10 @@ MEAN_ULPS = 16
 EQUAL_ULPS = 2
 # Rows in a block of one class, at least: below this a block is mostly overhead.
 MIN_CLASS_BLOCK = 64
+# Products about 0, of x as it lies, where no column's mean square is so many times its variance
+# within the classes, so that four bits cancel at most. They are summed over parts of the rows of at
+# most so many, and classes are so many times fewer than columns: each holds a number per row.
+NEAR, PLAIN_ROWS, PLAIN_SHARE = 16, 50_000, 6
 
 
 class Scatter(NamedTuple):
@@ -43,6 +47,31 @@ class Scatter(NamedTuple):
     centre: jax.Array
     offset: jax.Array
     scatter: jax.Array
+
+
+def of_data(
+    data: _checks.Table, k: int | None, *, per_class: bool = False
+) -> tuple[Scatter, _rows.Rows, jax.Array, jax.Array]:
+    """The statistics of data as checked, or of x and the targets y as columns, without a k.
+
+    Returns:
+      `(s, rows, total, valid)`, s of weights that sum to one, the others as `_rows.prepare` has
+      them.
+    """
+
+    def safe(data):
+        rows, total, valid = _rows.prepare(data, num_classes=k)
+        s = of_columns(rows) if k is None else of_rows(rows, k, per_class=per_class)
+        return s, rows._replace(x=None), total, valid
+
+    def quick(data):
+        rows, total, valid = _rows.prepare(data, num_classes=k, finite=True)
+        s, sound = _plain_columns(rows) if k is None else _plain(rows, k)
+        return (s, rows._replace(x=None), total, valid), sound & jnp.all(rows.ok)
+
+    plain = not per_class and _may_be_plain(data, k or 1)
+    s, rows, total, valid = (_linalg.alone(quick, safe) if plain else safe)(data)
+    return s, rows._replace(x=data.x), total, valid
 
 
 def of_rows(rows: _rows.Rows, k: int, *, per_class: bool) -> Scatter:
@@ -68,6 +97,61 @@ def _of_rows(rows: _rows.Rows, k: int, per_class: bool) -> Scatter:
 
     (products, count), _ = _rows.fold(sums, rows, entries)
     return about(near, (products[:d, :d], products[d:], count))
+
+
+def _may_be_plain(data: _checks.Table, k: int) -> bool:
+    """Whether all of x might be multiplied as it lies: many rows that all count the same."""
+    if data.sample_weight is not None or data.feature_mask is not None or data.axis.name:
+        return False
+    (n, d), dtype = data.x.shape, data.x.dtype
+    large = n >= 2 * _rows.block_rows(d, block_entries(n, d))
+    as_it_is = dtype == _checks.working_dtype(data.x)
+    return large and as_it_is and k * PLAIN_SHARE <= d and _parts(n) is not None
+
+
+def _parts(n: int) -> int | None:
+    """Into how many equal parts so many rows go, none too large for the digits of their sums."""
+    least = max(2, -(-n // PLAIN_ROWS))
+    return next((parts for parts in range(least, 8 * least) if n % parts == 0), None)
+
+
+def _products(rows: _rows.Rows, beside: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """`x' x` and `beside' x`, weighted; beside is `(parts, m, rows of a part)`."""
+    x = rows.x.reshape(beside.shape[0], -1, rows.x.shape[1])
+    weight = rows.weight[0]
+    gram = weight * jnp.sum(dot(jnp.swapaxes(x, 1, 2), x), axis=0)
+    return gram, weight * jnp.sum(dot(beside, x), axis=0)
+
+
+def _plain(rows, k):
+    """The statistics from x as it lies, and whether they have their digits."""
+    (n, d), weight = rows.x.shape, rows.weight[0]
+    own = rows.y.reshape(_parts(n), 1, -1) == jnp.arange(k, dtype=rows.y.dtype)[None, :, None]
+    count = jnp.sum(own, axis=(0, 2), dtype=jnp.int32)
+    gram, sums = _products(rows, own.astype(weight.dtype))
+    sums = jnp.concatenate([sums, weight * count[:, None].astype(weight.dtype)], axis=1)
+    s = about(jnp.zeros((k, d), gram.dtype), (gram, sums, jnp.where(weight > 0, count, 0)))
+    return s, _is_near(gram, s)
+
+
+def _plain_columns(rows):
+    """As `_plain`, x and the targets y as columns of one class."""
+    (n, d), weight = rows.x.shape, rows.weight[0]
+    level = jnp.mean(rows.y)
+    t = (rows.y - level).reshape(_parts(n), 1, -1)
+    gram, (cross, sums) = _products(rows, jnp.concatenate([t, jnp.ones_like(t)], axis=1))
+    square = weight * _linalg.inner(t.reshape(-1), t.reshape(-1))
+    gram = jnp.block([[gram, cross[:, None]], [cross[None, :], square[None, None]]])
+    near = jnp.zeros((1, d + 1), gram.dtype).at[0, d].set(level)
+    sums = jnp.concatenate([sums, weight * jnp.stack([jnp.sum(t), jnp.asarray(n, t.dtype)])])
+    count = jnp.where(weight > 0, jnp.full(1, n, jnp.int32), 0)
+    s = about(near, (gram, sums[None], count))
+    return s, _is_near(gram, s)
+
+
+def _is_near(gram: jax.Array, s: Scatter) -> jax.Array:
+    """Whether all columns are near what `gram` is about: False for NaN."""
+    return jnp.all(jnp.diagonal(gram) <= NEAR * jnp.diagonal(s.scatter))
 
 
 def _without_rounding(

@@ -294,8 +294,7 @@ def _projected(projection, y, sample_weight, axis):
 
 @functools.partial(jax.jit, static_argnums=0)
 def _fit(threshold, data):
-    rows, total, valid = _rows.prepare(data, num_classes=2)
-    s = _scatter.of_rows(rows, 2, per_class=False)
+    s, rows, total, valid = _scatter.of_data(data, 2)
     inverse = _linalg.pseudo_inverse(s.scatter, data.feature_mask)
     apart = s.offset[1] - s.offset[0]
     weights = _linalg.refined(inverse.matrix, s.scatter, apart[None, :])[0]

@@ -269,8 +269,7 @@ def _one_hot(y: jax.Array, k: int, dtype: Any) -> jax.Array:
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _fit(k, bias, data, l2):
-    rows, _, valid = _rows.prepare(data, num_classes=k)
-    s = _scatter.of_rows(rows, k, per_class=False)
+    s, rows, _, valid = _scatter.of_data(data, k)
     valid &= jnp.all((l2 >= 0) & jnp.isfinite(l2))
 
     def targets(block):
@@ -292,9 +291,8 @@ def _from_moments(bias, s, l2):
 
 @functools.partial(jax.jit, static_argnums=0)
 def _regress(bias, data, l2):
-    rows, _, valid = _rows.prepare(data, num_classes=None)
+    s, rows, _, valid = _scatter.of_data(data, None)
     rows = rows._replace(y=jnp.where(rows.ok, rows.y, 0))
-    s = _scatter.of_columns(rows)
     valid &= jnp.all((l2 >= 0) & jnp.isfinite(l2))
     felt = jnp.where(valid, l2, 0)
     found = _solve(_number_system(s, bias), felt, data.feature_mask)

@@ -78,7 +78,7 @@ def prepare(
     *,
     num_classes: int | None,
     offset: jax.Array | None = None,
-    finite: bool = False,
+    trusted: bool = False,
 ) -> tuple[Rows, jax.Array, jax.Array]:
     """Normalise the weights, find what may not be felt, and judge the data.
 
@@ -86,7 +86,7 @@ def prepare(
       data: checked arguments.
       num_classes: k, or None for regression targets.
       offset: `(n,)` or `(n, k)`, finite wherever there is weight.
-      finite: x is taken to hold numbers alone, and not looked at.
+      trusted: x is taken to hold numbers alone, and not looked at.
 
     Returns:
       `(rows, total, valid)`: the rows, the sum of the weights, and whether the data are usable;
@@ -95,7 +95,7 @@ def prepare(
     n, _ = data.x.shape
     dtype = working_dtype(data.x)
     given = jnp.ones(n, dtype) if data.sample_weight is None else data.sample_weight
-    ok = jnp.ones(n, bool) if finite else _usable(data.x, data.feature_mask)
+    ok = jnp.ones(n, bool) if trusted else _usable(data.x, data.feature_mask)
     # A row that holds no numbers has no derivative in its weight: 0 by convention.
     given = jnp.where(ok, given, jax.lax.stop_gradient(given))
     # Shrunk, exactly, so that neither their sum nor the reciprocal of the largest overflows.
@@ -390,12 +390,15 @@ def fold_by_class(f: Callable[[Rows, jax.Array], Any], rows: Rows, k: int, size:
         weight = jnp.where(inside, block.weight, 0)
         return c, f(clean(block._replace(ok=block.ok & inside, weight=weight)), c)
 
+    # Two at a time: a core works on each.
     def step(sums, i):
-        c, added = of_block(i)
+        c, added = jax.vmap(of_block)(i)
         return jax.tree.map(lambda a, b: a.at[c].add(b), sums, added), None
 
     init = _loops.filled(jax.eval_shape(lambda: of_block(jnp.int32(0))[1]), 0, k)
-    sums = jax.lax.scan(step, init, jnp.arange(n // size + k, dtype=jnp.int32))[0]
+    pairs = -(-(n // size + k) // 2)
+    each = jnp.arange(2 * pairs, dtype=jnp.int32).reshape(pairs, 2)
+    sums = jax.lax.scan(step, init, each)[0]
     return across(sums, (), rows.axis)[0]
 
 

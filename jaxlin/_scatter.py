@@ -59,18 +59,25 @@ def of_data(
       them.
     """
 
+    # Without x, which would be copied into what they return.
     def safe(data):
         rows, total, valid = _rows.prepare(data, num_classes=k)
         s = of_columns(rows) if k is None else of_rows(rows, k, per_class=per_class)
-        return s, rows._replace(x=None), total, valid
+        return s, rows._replace(x=rows.x[:0]), total, valid
 
     def quick(data):
-        rows, total, valid = _rows.prepare(data, num_classes=k, finite=True)
-        s, sound = _plain_columns(rows) if k is None else _plain(rows, k)
-        return (s, rows._replace(x=None), total, valid), sound & jnp.all(rows.ok)
+        rows, total, valid = _rows.prepare(data, num_classes=k, trusted=True)
+        if k is None:
+            s, sound = _plain_columns(rows)
+        elif per_class:
+            s, sound = _equal_by_class(rows, k), True
+        else:
+            s, sound = _plain(rows, k)
+        sound &= jnp.all(rows.ok) & _within_range(s, len(rows.y))
+        return (s, rows._replace(x=rows.x[:0]), total, valid), sound
 
-    plain = not per_class and _may_be_plain(data, k or 1)
-    s, rows, total, valid = (_linalg.alone(quick, safe) if plain else safe)(data)
+    f = _linalg.alone(quick, safe) if _may_be_plain(data, k or 1, per_class) else safe
+    s, rows, total, valid = f(data)
     return s, rows._replace(x=data.x), total, valid
 
 
@@ -87,7 +94,7 @@ def _of_rows(rows: _rows.Rows, k: int, per_class: bool) -> Scatter:
         return _at_once(rows, k, per_class)
     near = _near(rows, k)
     if per_class:
-        return about(near, _of_each_class(rows, near, min(size, max(n // k, MIN_CLASS_BLOCK))))
+        return about(near, _of_each_class(rows, near))
 
     def sums(block):
         z = jnp.where(block.ok[:, None], block.x - near[block.y], 0)
@@ -99,14 +106,14 @@ def _of_rows(rows: _rows.Rows, k: int, per_class: bool) -> Scatter:
     return about(near, (products[:d, :d], products[d:], count))
 
 
-def _may_be_plain(data: _checks.Table, k: int) -> bool:
-    """Whether all of x might be multiplied as it lies: many rows that all count the same."""
+def _may_be_plain(data: _checks.Table, k: int, per_class: bool) -> bool:
+    """Whether there are many rows that all count the same, and x might be read as it lies."""
     if data.sample_weight is not None or data.feature_mask is not None or data.axis.name:
         return False
     (n, d), dtype = data.x.shape, data.x.dtype
-    large = n >= 2 * _rows.block_rows(d, block_entries(n, d))
-    as_it_is = dtype == _checks.working_dtype(data.x)
-    return large and as_it_is and k * PLAIN_SHARE <= d and _parts(n) is not None
+    if n < 2 * _rows.block_rows(d, block_entries(n, d)) or dtype != _checks.working_dtype(data.x):
+        return False
+    return per_class or (k * PLAIN_SHARE <= d and _parts(n) is not None)
 
 
 def _parts(n: int) -> int | None:
@@ -147,6 +154,21 @@ def _plain_columns(rows):
     count = jnp.where(weight > 0, jnp.full(1, n, jnp.int32), 0)
     s = about(near, (gram, sums[None], count))
     return s, _is_near(gram, s)
+
+
+def _equal_by_class(rows, k):
+    """The statistics per class of rows that all count the same."""
+    near, weight = _near(rows, k), rows.weight[0]
+    scatter, sums, count = _of_each_class(rows, near, equal=True)
+    s = about(near, (scatter * weight, sums * weight, jnp.where(weight > 0, count, 0)))
+    return _without_rounding(s, rows, lambda block: block.x)
+
+
+def _within_range(s: Scatter, n: int) -> jax.Array:
+    """Whether no entry of x can be beyond the range of data, so many rows all counting the same."""
+    scatter = jnp.diagonal(s.scatter, axis1=-2, axis2=-1)
+    reach = jnp.max(jnp.abs(s.offset), axis=0) + jnp.sqrt(n * jnp.maximum(scatter, 0))
+    return jnp.all(jnp.abs(s.centre) + reach <= _checks.safe_range(reach.dtype))
 
 
 def _is_near(gram: jax.Array, s: Scatter) -> jax.Array:
@@ -238,19 +260,23 @@ def of_columns(rows: _rows.Rows) -> Scatter:
     )
 
 
-def _of_each_class(rows, near, size):
-    """What `about` takes, from blocks of one class each."""
+def _of_each_class(rows, near, equal=False):
+    """What `about` takes, from blocks of one class each; rows that are `equal` count as one."""
+    (n, d), k = rows.x.shape, len(near)
+    size = _rows.block_rows(d, block_entries(n, d)) // 2
 
     def products(block, c):
-        return _of_one_class(block, block.x - near[c][None, :])
+        return _of_one_class(block, block.x - near[c][None, :], equal)
 
-    whole, count = _rows.fold_by_class(products, rows, near.shape[0], size)
+    most = max(n // k, MIN_CLASS_BLOCK)
+    whole, count = _rows.fold_by_class(products, rows, k, min(size, most))
     return whole[:, :-1, :-1], whole[:, -1], count
 
 
-def _of_one_class(block, z):
-    z = _with_one(jnp.where(block.ok[:, None], z, 0))
-    return dot((z * block.weight[:, None]).T, z), _count(block.weight)
+def _of_one_class(block, z, equal=False):
+    z = jnp.where(block.ok[:, None], _with_one(z), 0)
+    left = z if equal else z * block.weight[:, None]
+    return dot(left.T, z), _count(block.ok if equal else block.weight)
 
 
 def _with_one(z: jax.Array) -> jax.Array:

@@ -3,7 +3,8 @@
     python tests/benchmarks/run.py [NAME ...]      (--list shows the names; --repeats N)
 
 First call: trace, compile and run, with no compiled program kept. Second call and peers: medians
-of alternating runs, but a peer three times slower than another runs once. A peer counts if it comes
+of alternating runs, each right after one of the same that is not timed where they take less than a
+second; but a peer three times slower than another runs once. A peer counts if it comes
 as near to the optimum as the workload asks, and is run at the loosest of its tolerances that does.
 `excess` is the objective less the best that anyone found, in float64; `LRE` the number of digits in
 which the coefficients, taken together, agree with a float64 reference. `floor` is the time over
@@ -24,7 +25,9 @@ import workloads
 from workloads import Run, Workload
 
 # Seconds before each run: the threads of the library before spin for a while after their work.
-PAUSE = 0.2
+# Threads that have slept for so long may all wake up on one core, and stay there for some 30 ms. So
+# a run shorter than the second number is timed right after one that is not, as in a loop of it.
+PAUSE, BRIEF = 0.2, 1.0
 # A peer this many times slower than another is run once.
 HOPELESS = 3
 
@@ -87,7 +90,7 @@ def measure(work: Workload, repeats: int, verbose: bool) -> tuple[str, ...]:
     for _ in range(repeats - 1):
         for name, run in timed.items():
             if name not in peers or times[name][0] <= HOPELESS * fastest:
-                times[name].append(clock(run)[0])
+                times[name].append(clock(run, warm=times[name][0] < BRIEF)[0])
     medians = {name: statistics.median(each) for name, each in times.items()}
     best = min(peers, key=medians.__getitem__) if peers else None
     if verbose:
@@ -119,8 +122,10 @@ def loosest(work: Workload, runs: tuple[Run, ...]) -> Run | None:
     return None
 
 
-def clock(run: Callable[[], object]) -> tuple[float, object]:
+def clock(run: Callable[[], object], warm: bool = False) -> tuple[float, object]:
     time.sleep(PAUSE)
+    if warm:
+        jax.block_until_ready(run())
     start = time.perf_counter()
     found = jax.block_until_ready(run())
     return time.perf_counter() - start, found

@@ -17,6 +17,8 @@ from jaxlin import _checks, _linalg
 CHUNK_BYTES = 8 * 2**20
 COLUMNS = 8
 MOST = 512
+# Entries of x in a chunk of lanes of a closed form.
+CHUNK_ENTRIES = 250_000
 
 
 def chunk_size(batch_size: Any, lanes: int, n: int, d: int, dtype: Any) -> int:
@@ -74,6 +76,49 @@ def batched(
     n, d = x.shape
     size = chunk_size(batch_size, count, n, d, _checks.working_dtype(x))
     return chunked(f, lanes, size, quick)
+
+
+def of_closed_form(f: Callable[..., Any]) -> Callable[..., Any]:
+    """`f(data, *others)`, a closed form, whose lanes go chunk by chunk where they are many.
+
+    A lane is a row of many small arrays, which then stay in cache. Where several devices might hold
+    the lanes, or one has no such cache, they go at once. Derivatives are those of f at once.
+    """
+    many = jax.custom_batching.custom_vmap(f)
+
+    @many.def_vmap
+    def _(axis_size, in_batched, *operands):
+        axes = jax.tree.map(lambda batched: 0 if batched else None, tuple(in_batched))
+        size = CHUNK_ENTRIES // operands[0].x[0].size
+        if not in_batched[0].x or axis_size <= size or size < 2 or not on_one_cpu():
+            found = jax.vmap(f, in_axes=axes, axis_size=axis_size)(*operands)
+        else:
+            leaves, tree = jax.tree.flatten(operands)
+            mine = [batched for batched in jax.tree.leaves(in_batched)]
+
+            def lane(own):
+                each = iter(own)
+                filled = [next(each) if m else leaf for m, leaf in zip(mine, leaves, strict=True)]
+                return f(*jax.tree.unflatten(tree, filled))
+
+            own = [leaf for m, leaf in zip(mine, leaves, strict=True) if m]
+            size = next((s for s in range(size, size // 4, -1) if axis_size % s == 0), size)
+            found = jax.lax.map(lane, own, batch_size=size)
+        return found, jax.tree.map(lambda _: True, found)
+
+    @jax.custom_jvp
+    def followed(*operands):
+        return many(*operands)
+
+    @followed.defjvp
+    def _(primals, tangents):
+        return jax.jvp(f, primals, tangents)
+
+    return followed
+
+
+def on_one_cpu() -> bool:
+    return jax.default_backend() == "cpu" and jax.device_count() == 1
 
 
 def mean_of(values: jax.Array, *, axis: int = 0) -> tuple[jax.Array, jax.Array]:

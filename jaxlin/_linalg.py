@@ -215,22 +215,17 @@ def pseudo_inverse(a: jax.Array, mask: jax.Array | None = None) -> Inverse:
         a = jnp.where(mask[:, None] & mask[None, :], a, eye)
     still = jax.lax.stop_gradient(a)
     first = factor(still)
-    yes = jnp.ones_like(first.pivot, bool)
-    whole = Range(jnp.zeros_like(a), jnp.diag(first.scale), jnp.zeros_like(first.pivot), yes)
     # The least pivot is no less than the least eigenvalue, and may be far above it.
     near = ~(first.pivot >= max(math.sqrt(eps), RANK_ULPS * p * eps))
-    found = when(near, range_of, whole, (still,))
+    found = when(near, _singular, _regular(first), (still, first.scale))
     scaled = a * first.scale[:, None] * first.scale[None, :]
-    held, log_determinant = inverse(scaled + dot(found.null, found.null.T))
-    # 0, but for its derivative: what varies off the range is not counted.
-    off = jnp.sum(found.null * dot(scaled, found.null))
-    log_determinant -= off - jax.lax.stop_gradient(off)
-    matrix = dot(found.onto, dot(held, found.onto.T))
+    held, log_determinant = _followed(scaled, found.held, found.log_determinant, found.null)
+    matrix = _in_units(held, found.onto, first.scale, near)
     if mask is not None:
         matrix = jnp.where(mask[:, None] & mask[None, :], matrix, 0)
     return Inverse(
         matrix=matrix,
-        log_determinant=log_determinant - 2 * jnp.sum(jnp.log(first.scale)) + found.level,
+        log_determinant=log_determinant,
         deficient=jnp.any(found.null != 0),
         clear=found.clear & (jnp.trace(held) * p * eps <= 1),
         null=first.scale[:, None] * found.null,
@@ -238,20 +233,81 @@ def pseudo_inverse(a: jax.Array, mask: jax.Array | None = None) -> Inverse:
     )
 
 
-@jax.custom_jvp
+class _Found(NamedTuple):
+    """What is made of a matrix A that may be singular, S its scaling to unit diagonal.
+
+    held: `(p, p)`, the inverse of S A S + N N', or of S A S
+    log_determinant: `()`, of A on its range
+    null, onto, clear: as in Range
+    """
+
+    held: jax.Array
+    log_determinant: jax.Array
+    null: jax.Array
+    onto: jax.Array
+    clear: jax.Array
+
+
+def _regular(whole: Factor) -> _Found:
+    held, log_determinant = _inverse(whole)
+    nothing = jnp.zeros_like(whole.lower)
+    yes = jnp.ones_like(whole.pivot, bool)
+    return _Found(held, log_determinant, nothing, jnp.diag(whole.scale), yes)
+
+
+def _singular(a: jax.Array, scale: jax.Array) -> _Found:
+    null, onto, level, clear = range_of(a)
+    scaled = a * scale[:, None] * scale[None, :]
+    held, log_determinant = inverse(scaled + dot(null, null.T))
+    log_determinant += level - 2 * jnp.sum(jnp.log(scale))
+    return _Found(held, log_determinant, null, onto, clear)
+
+
 def inverse(a: jax.Array) -> tuple[jax.Array, jax.Array]:
     """A^-1 and log det A of a regular `(p, p)` A; derivatives of any order are products."""
-    whole = factor(a)
-    half = lower_inverse(whole.lower) * whole.scale[None, :]
+    whole = factor(jax.lax.stop_gradient(a))
+    held, log_determinant = _inverse(whole)
+    held = held * whole.scale[:, None] * whole.scale[None, :]
+    return _followed(a, held, log_determinant, jnp.zeros_like(held))
+
+
+def _inverse(whole: Factor) -> tuple[jax.Array, jax.Array]:
+    """The inverse of L L', and the log determinant of A."""
+    half = lower_inverse(whole.lower)
     log_pivots = jnp.sum(jnp.log(jnp.diagonal(whole.lower)) - jnp.log(whole.scale))
     return dot(half.T, half), 2 * log_pivots
 
 
-@inverse.defjvp
+@jax.custom_jvp
+def _followed(
+    a: jax.Array, held: jax.Array, log_determinant: jax.Array, null: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """`(held, log_determinant)`, found for a, with its derivatives on the range, of any order."""
+    return held, log_determinant
+
+
+@_followed.defjvp
 def _(primals, tangents):
-    found, log_determinant = inverse(*primals)
-    moved = dot(found, tangents[0])
-    return (found, log_determinant), (-dot(moved, found), jnp.trace(moved))
+    held, log_determinant = _followed(*primals)
+    null, moved = primals[3], dot(held, tangents[0])
+    # What varies off the range is not counted.
+    off = jnp.sum(null * dot(tangents[0], null))
+    return (held, log_determinant), (-dot(moved, held), jnp.trace(moved) - off)
+
+
+@jax.custom_jvp
+def _in_units(held: jax.Array, onto: jax.Array, scale: jax.Array, near: jax.Array) -> jax.Array:
+    """`onto held onto'`, which is quick where `onto` is the scaling alone."""
+    return when(near, _between, held * scale[:, None] * scale[None, :], (onto, held))
+
+
+@_in_units.defjvp
+def _(primals, tangents):
+    return _in_units(*primals), _between(primals[1], tangents[0])
+
+
+def _between(onto: jax.Array, held: jax.Array) -> jax.Array:
+    return dot(onto, dot(held, onto.T))
 
 
 def refined(held: jax.Array, a: jax.Array, b: jax.Array) -> jax.Array:
@@ -302,36 +358,6 @@ def when(
         return jnp.zeros_like(carry[0]), f(*given)
 
     return jax.lax.while_loop(lambda carry: carry[0], *_loops.steady(body, (needed, otherwise)))[1]
-
-
-def alone(quick: Callable[..., Any], safe: Callable[..., Any]) -> Callable[..., Any]:
-    """What is `quick` where there are no lanes and it is sound there, and `safe` otherwise.
-
-    Args:
-      quick: returns what `safe` does, and whether that is sound.
-      safe: of the same operands, pytrees of arrays. Derivatives are taken of it.
-    """
-
-    @jax.custom_batching.custom_vmap
-    def either(*operands):
-        found, sound = quick(*operands)
-        return when(~sound, safe, found, operands)
-
-    @either.def_vmap
-    def _(axis_size, in_batched, *operands):
-        axes = jax.tree.map(lambda batched: 0 if batched else None, tuple(in_batched))
-        found = jax.vmap(safe, in_axes=axes, axis_size=axis_size)(*operands)
-        return found, jax.tree.map(lambda _: True, found)
-
-    @jax.custom_jvp
-    def alone(*operands):
-        return either(*operands)
-
-    @alone.defjvp
-    def _(primals, tangents):
-        return jax.jvp(safe, primals, tangents)
-
-    return alone
 
 
 def after(first: jax.Array, value: Any) -> Any:

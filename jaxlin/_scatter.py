@@ -29,7 +29,9 @@ MIN_CLASS_BLOCK = 64
 # Products about 0, of x as it lies, where no column's mean square is so many times its variance
 # within the classes, so that four bits cancel at most. They are summed over parts of the rows of at
 # most so many, and classes are so many times fewer than columns: each holds a number per row.
-NEAR, PLAIN_ROWS, PLAIN_SHARE = 16, 50_000, 6
+NEAR, PLAIN_ROWS, PLAIN_SHARE = 16, 12_500, 6
+# Entries of x in all lanes of few rows from which that is done for them too.
+MANY_ENTRIES = 100_000
 
 
 class Scatter(NamedTuple):
@@ -76,8 +78,7 @@ def of_data(
         sound &= jnp.all(rows.ok) & _within_range(s, len(rows.y))
         return (s, rows._replace(x=rows.x[:0]), total, valid), sound
 
-    f = _linalg.alone(quick, safe) if _may_be_plain(data, k or 1, per_class) else safe
-    s, rows, total, valid = f(data)
+    s, rows, total, valid = _quicker(quick, safe, data, k or 1, per_class)(data)
     return s, rows._replace(x=data.x), total, valid
 
 
@@ -106,28 +107,55 @@ def _of_rows(rows: _rows.Rows, k: int, per_class: bool) -> Scatter:
     return about(near, (products[:d, :d], products[d:], count))
 
 
-def _may_be_plain(data: _checks.Table, k: int, per_class: bool) -> bool:
-    """Whether there are many rows that all count the same, and x might be read as it lies."""
-    if data.sample_weight is not None or data.feature_mask is not None or data.axis.name:
-        return False
+def _quicker(quick, safe, data, k, per_class):
+    """`quick` where it is sound and worth its compilation, else `safe`."""
     (n, d), dtype = data.x.shape, data.x.dtype
-    if n < 2 * _rows.block_rows(d, block_entries(n, d)) or dtype != _checks.working_dtype(data.x):
-        return False
-    return per_class or (k * PLAIN_SHARE <= d and _parts(n) is not None)
+    plain = data.sample_weight is None and data.feature_mask is None and not data.axis.name
+    if not plain or dtype != _checks.working_dtype(data.x):
+        return safe
+    few = n < 2 * _rows.block_rows(d, block_entries(n, d))
+    fits = not few if per_class else k * (1 if few else PLAIN_SHARE) <= d and _parts(n) is not None
+    if not fits:
+        return safe
+
+    def either(data):
+        found, sound = quick(data)
+        return _linalg.when(~sound, safe, found, (data,))
+
+    many = jax.custom_batching.custom_vmap(safe)
+
+    @many.def_vmap
+    def _(axis_size, in_batched, data):
+        axes = jax.tree.map(lambda batched: 0 if batched else None, in_batched[0])
+        f = either if axis_size * n * d >= MANY_ENTRIES else safe
+        found = jax.vmap(f, in_axes=(axes,), axis_size=axis_size)(data)
+        return found, jax.tree.map(lambda _: True, found)
+
+    @jax.custom_jvp
+    def followed(data):
+        return many(data) if few else either(data)
+
+    @followed.defjvp
+    def _(primals, tangents):
+        return jax.jvp(safe, primals, tangents)
+
+    return followed
 
 
 def _parts(n: int) -> int | None:
     """Into how many equal parts so many rows go, none too large for the digits of their sums."""
-    least = max(2, -(-n // PLAIN_ROWS))
+    least = -(-n // PLAIN_ROWS)
     return next((parts for parts in range(least, 8 * least) if n % parts == 0), None)
 
 
 def _products(rows: _rows.Rows, beside: jax.Array) -> tuple[jax.Array, jax.Array]:
     """`x' x` and `beside' x`, weighted; beside is `(parts, m, rows of a part)`."""
-    x = rows.x.reshape(beside.shape[0], -1, rows.x.shape[1])
-    weight = rows.weight[0]
-    gram = weight * jnp.sum(dot(jnp.swapaxes(x, 1, 2), x), axis=0)
-    return gram, weight * jnp.sum(dot(beside, x), axis=0)
+    x, weight = rows.x, rows.weight[0]
+    if len(beside) == 1:  # one axis less, or lanes of few rows are copied
+        return weight * dot(x.T, x), weight * dot(beside[0], x)
+    x = x.reshape(len(beside), -1, x.shape[1])
+    gram = jnp.sum(dot(jnp.swapaxes(x, 1, 2), x), axis=0)
+    return weight * gram, weight * jnp.sum(dot(beside, x), axis=0)
 
 
 def _plain(rows, k):

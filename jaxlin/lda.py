@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _bayes, _checks, _closed_form, _linalg, _rows, _scatter
+from jaxlin import _bayes, _checks, _closed_form, _lanes, _linalg, _rows, _scatter
 from jaxlin._linalg import dot
 from jaxlin.moments import ClassMoments, TiedMoments, tied
 from jaxlin.types import Info, Linear, Status
@@ -165,8 +165,12 @@ def ledoit_wolf(
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _fit(k, divisor, data, given):
-    s, valid, rows = _bayes.of_data(data, k, per_class=False)
-    return _discriminants(divisor, s, valid, given, data.feature_mask, data, rows)
+    @_lanes.of_closed_form
+    def fit(data, given):
+        s, valid, rows = _bayes.of_data(data, k, per_class=False)
+        return _discriminants(divisor, s, valid, given, data.feature_mask, data, rows)
+
+    return fit(data, given)
 
 
 @functools.partial(jax.jit, static_argnums=0)

@@ -194,3 +194,22 @@ def _zero(a: jax.Array) -> jax.Array:
 @_zero.defjvp
 def _(primals, tangents):
     return _zero(*primals), jnp.sum(tangents[0])
+
+
+def derived(f: Callable[..., Any], found: Any, operands: tuple[Any, ...]) -> Any:
+    """What was `found` without derivatives, with those of `f(*operands)`, which it is."""
+    leaves, tree = jax.tree.flatten(jax.lax.stop_gradient(found))
+
+    def of_numbers(leaves):
+        return [leaf for leaf in leaves if jnp.issubdtype(leaf.dtype, jnp.inexact)]
+
+    @jax.custom_jvp
+    def followed(numbers, operands):
+        return numbers
+
+    @followed.defjvp
+    def _(primals, tangents):
+        return jax.jvp(lambda *o: of_numbers(jax.tree.leaves(f(*o))), primals[1], tangents[1])
+
+    numbers = iter(followed(of_numbers(leaves), operands))
+    return jax.tree.unflatten(tree, [next(numbers) if of_numbers([a]) else a for a in leaves])

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _checks, _linalg
+from jaxlin import _checks, _implicit, _linalg
 
 # Of what a chunk works on: lanes of one fit read x together, and each holds some columns of n rows.
 CHUNK_BYTES = 8 * 2**20
@@ -94,7 +94,7 @@ def of_closed_form(f: Callable[..., Any]) -> Callable[..., Any]:
             found = jax.vmap(f, in_axes=axes, axis_size=axis_size)(*operands)
         else:
             leaves, tree = jax.tree.flatten(operands)
-            mine = [batched for batched in jax.tree.leaves(in_batched)]
+            mine = jax.tree.leaves(in_batched)
 
             def lane(own):
                 each = iter(own)
@@ -106,15 +106,7 @@ def of_closed_form(f: Callable[..., Any]) -> Callable[..., Any]:
             found = jax.lax.map(lane, own, batch_size=size)
         return found, jax.tree.map(lambda _: True, found)
 
-    @jax.custom_jvp
-    def followed(*operands):
-        return many(*operands)
-
-    @followed.defjvp
-    def _(primals, tangents):
-        return jax.jvp(f, primals, tangents)
-
-    return followed
+    return lambda *operands: _implicit.derived(f, many(*jax.lax.stop_gradient(operands)), operands)
 
 
 def on_one_cpu() -> bool:

@@ -113,6 +113,7 @@ def solve(f: Factor, b: jax.Array) -> jax.Array:
     return scale * jax.scipy.linalg.solve_triangular(f.lower, half, lower=True, trans=1)
 
 
+@jax.jit
 def lower_inverse(lower: jax.Array) -> jax.Array:
     """The inverse of a lower triangular `(p, p)` matrix, where it is small row by row.
 

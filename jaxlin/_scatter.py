@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _checks, _linalg, _rows
+from jaxlin import _checks, _implicit, _linalg, _rows
 from jaxlin._linalg import dot
 
 # Rows whose means the statistics are taken about.
@@ -75,7 +75,7 @@ def of_data(
             s, sound = _equal_by_class(rows, k), True
         else:
             s, sound = _plain(rows, k)
-        sound &= jnp.all(rows.ok) & _within_range(s, len(rows.y))
+        sound &= _within_range(s, len(rows.y))
         return (s, rows._replace(x=rows.x[:0]), total, valid), sound
 
     s, rows, total, valid = _quicker(quick, safe, data, k or 1, per_class)(data)
@@ -114,8 +114,8 @@ def _quicker(quick, safe, data, k, per_class):
     if not plain or dtype != _checks.working_dtype(data.x):
         return safe
     few = n < 2 * _rows.block_rows(d, block_entries(n, d))
-    fits = not few if per_class else k * (1 if few else PLAIN_SHARE) <= d and _parts(n) is not None
-    if not fits:
+    worth = not few if per_class else k * (1 if few else PLAIN_SHARE) <= d and _parts(n) is not None
+    if not worth:
         return safe
 
     def either(data):
@@ -131,15 +131,8 @@ def _quicker(quick, safe, data, k, per_class):
         found = jax.vmap(f, in_axes=(axes,), axis_size=axis_size)(data)
         return found, jax.tree.map(lambda _: True, found)
 
-    @jax.custom_jvp
-    def followed(data):
-        return many(data) if few else either(data)
-
-    @followed.defjvp
-    def _(primals, tangents):
-        return jax.jvp(safe, primals, tangents)
-
-    return followed
+    f = many if few else either
+    return lambda data: _implicit.derived(safe, f(jax.lax.stop_gradient(data)), (data,))
 
 
 def _parts(n: int) -> int | None:
@@ -194,9 +187,9 @@ def _equal_by_class(rows, k):
 
 def _within_range(s: Scatter, n: int) -> jax.Array:
     """Whether no entry of x can be beyond the range of data, so many rows all counting the same."""
-    scatter = jnp.diagonal(s.scatter, axis1=-2, axis2=-1)
-    reach = jnp.max(jnp.abs(s.offset), axis=0) + jnp.sqrt(n * jnp.maximum(scatter, 0))
-    return jnp.all(jnp.abs(s.centre) + reach <= _checks.safe_range(reach.dtype))
+    scatter = jnp.diagonal(s.scatter, axis1=-2, axis2=-1).reshape(-1, s.centre.size)
+    reach = jnp.abs(s.centre)[None, :] + jnp.abs(s.offset) + jnp.sqrt(n * scatter)
+    return jnp.all(reach <= _checks.safe_range(reach.dtype))
 
 
 def _is_near(gram: jax.Array, s: Scatter) -> jax.Array:
@@ -304,7 +297,7 @@ def _of_each_class(rows, near, equal=False):
 def _of_one_class(block, z, equal=False):
     z = jnp.where(block.ok[:, None], _with_one(z), 0)
     left = z if equal else z * block.weight[:, None]
-    return dot(left.T, z), _count(block.ok if equal else block.weight)
+    return dot(left.T, z), _count(block.weight)
 
 
 def _with_one(z: jax.Array) -> jax.Array:

@@ -18,7 +18,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _bayes, _checks, _closed_form, _linalg, _scatter
+from jaxlin import _bayes, _checks, _closed_form, _lanes, _linalg, _scatter
 from jaxlin._linalg import dot
 from jaxlin.moments import ClassMoments, TiedMoments, per_class, tied
 from jaxlin.types import Gaussian, Info, Linear, Quadratic, TiedGaussian
@@ -461,8 +461,12 @@ def _log_joint(tied, means, covariances, priors, x):
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _fit(k, divisor, data, given):
-    s, valid, rows = _bayes.of_data(data, k, per_class=True)
-    return _own(divisor, s, valid, given, data.feature_mask, data, rows)
+    @_lanes.of_closed_form
+    def fit(data, given):
+        s, valid, rows = _bayes.of_data(data, k, per_class=True)
+        return _own(divisor, s, valid, given, data.feature_mask, data, rows)
+
+    return fit(data, given)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -472,8 +476,12 @@ def _own_from_moments(divisor, s, given):
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _fit_tied(k, divisor, data, given):
-    s, valid, rows = _bayes.of_data(data, k, per_class=False)
-    return _common(divisor, s, valid, given, data.feature_mask, data, rows)
+    @_lanes.of_closed_form
+    def fit(data, given):
+        s, valid, rows = _bayes.of_data(data, k, per_class=False)
+        return _common(divisor, s, valid, given, data.feature_mask, data, rows)
+
+    return fit(data, given)
 
 
 @functools.partial(jax.jit, static_argnums=0)

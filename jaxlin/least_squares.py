@@ -42,7 +42,17 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _bayes, _checks, _closed_form, _implicit, _linalg, _rows, _scatter, linear
+from jaxlin import (
+    _bayes,
+    _checks,
+    _closed_form,
+    _implicit,
+    _lanes,
+    _linalg,
+    _rows,
+    _scatter,
+    linear,
+)
 from jaxlin._linalg import dot
 from jaxlin.moments import ClassMoments, RegressionMoments, TiedMoments, tied
 from jaxlin.types import Hyperplane, Info, Linear, Status
@@ -269,16 +279,20 @@ def _one_hot(y: jax.Array, k: int, dtype: Any) -> jax.Array:
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _fit(k, bias, data, l2):
-    s, rows, _, valid = _scatter.of_data(data, k)
-    valid &= jnp.all((l2 >= 0) & jnp.isfinite(l2))
+    @_lanes.of_closed_form
+    def fit(data, l2):
+        s, rows, _, valid = _scatter.of_data(data, k)
+        valid &= jnp.all((l2 >= 0) & jnp.isfinite(l2))
 
-    def targets(block):
-        return _one_hot(block.y, k, l2.dtype)
+        def targets(block):
+            return _one_hot(block.y, k, l2.dtype)
 
-    felt = jnp.where(valid, l2, 0)
-    found = _solve(_class_system(s, bias), felt, data.feature_mask)
-    found = _refine(found, rows, felt, targets, bias)
-    return _as_linear(found, s, valid, bias, (data, l2), rows)
+        felt = jnp.where(valid, l2, 0)
+        found = _solve(_class_system(s, bias), felt, data.feature_mask)
+        found = _refine(found, rows, felt, targets, bias)
+        return _as_linear(found, s, valid, bias, (data, l2), rows)
+
+    return fit(data, l2)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -291,13 +305,17 @@ def _from_moments(bias, s, l2):
 
 @functools.partial(jax.jit, static_argnums=0)
 def _regress(bias, data, l2):
-    s, rows, _, valid = _scatter.of_data(data, None)
-    rows = rows._replace(y=jnp.where(rows.ok, rows.y, 0))
-    valid &= jnp.all((l2 >= 0) & jnp.isfinite(l2))
-    felt = jnp.where(valid, l2, 0)
-    found = _solve(_number_system(s, bias), felt, data.feature_mask)
-    found = _refine(found, rows, felt, lambda block: block.y[:, None], bias)
-    return _as_hyperplane(found, valid, bias, (data, l2), rows)
+    @_lanes.of_closed_form
+    def fit(data, l2):
+        s, rows, _, valid = _scatter.of_data(data, None)
+        rows = rows._replace(y=jnp.where(rows.ok, rows.y, 0))
+        valid &= jnp.all((l2 >= 0) & jnp.isfinite(l2))
+        felt = jnp.where(valid, l2, 0)
+        found = _solve(_number_system(s, bias), felt, data.feature_mask)
+        found = _refine(found, rows, felt, lambda block: block.y[:, None], bias)
+        return _as_hyperplane(found, valid, bias, (data, l2), rows)
+
+    return fit(data, l2)
 
 
 @functools.partial(jax.jit, static_argnums=0)

@@ -19,7 +19,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _bayes, _checks, _closed_form, _scatter
+from jaxlin import _bayes, _checks, _closed_form, _lanes, _scatter
 from jaxlin._linalg import dot
 from jaxlin.moments import ClassMoments, per_class
 from jaxlin.types import Info, Quadratic, Status
@@ -131,8 +131,12 @@ def fit_from_moments(
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _fit(k, divisor, data, given):
-    s, valid, rows = _bayes.of_data(data, k, per_class=True)
-    return _discriminants(divisor, s, valid, given, data.feature_mask, data, rows)
+    @_lanes.of_closed_form
+    def fit(data, given):
+        s, valid, rows = _bayes.of_data(data, k, per_class=True)
+        return _discriminants(divisor, s, valid, given, data.feature_mask, data, rows)
+
+    return fit(data, given)
 
 
 @functools.partial(jax.jit, static_argnums=0)

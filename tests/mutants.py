@@ -747,6 +747,12 @@ FAULTS = [
     *of(
         "_linalg.py",
         (
+            "a triangle's inverse forgets a row",
+            "jnp.where(jnp.arange(p) < i, lower[i], 0)",
+            "jnp.where(jnp.arange(p) < i - 1, lower[i], 0)",
+            "scatter::the_inverse_of_a_triangle",
+        ),
+        (
             "many terms as a product of two vectors",
             "if a.size < MANY_TERMS:",
             "if a.size < 1e9:",
@@ -902,6 +908,30 @@ FAULTS = [
             "jnp.where((size > 0)[:, None], own, one)",
             "jnp.where((size > 0)[:, None], own, 0 * one)",
             "closed_forms::a_rare_class_far_from_zero_keeps_its_digits",
+        ),
+        (
+            "products about 0 wherever the columns are",
+            "jnp.all(jnp.diagonal(gram) <= NEAR * jnp.diagonal(s.scatter))",
+            "jnp.all(jnp.diagonal(gram) >= 0)",
+            "scatter::columns_far_from_0_keep_their_digits",
+        ),
+        (
+            "numbers of any size are data",
+            "jnp.all(reach <= _checks.safe_range(reach.dtype))",
+            "jnp.all(reach >= 0)",
+            "scatter::what_is_not_valid_is_seen",
+        ),
+        (
+            "statistics that are not sound are kept",
+            "_linalg.when(~sound, safe, found, (data,))",
+            "_linalg.when(sound & False, safe, found, (data,))",
+            "scatter::lanes_of_few_rows_are_what_they_are_alone",
+        ),
+        (
+            "the targets' cross products twice",
+            "jnp.block([[gram, cross[:, None]]",
+            "jnp.block([[gram, 2 * cross[:, None]]",
+            "scatter::statistics_keep_their_digits",
         ),
         (
             "unweighted scatter",

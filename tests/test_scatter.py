@@ -1,0 +1,156 @@
+"""Statistics of many rows, or of many lanes of few: the quick way is the safe one, or not taken."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxlin import _checks, _lanes, _linalg, _scatter, gaussian, lda, least_squares, qda
+from jaxlin.types import Status
+
+K = 2
+KINDS = {"tied": (K, False), "per class": (K, True), "columns": (None, False)}
+
+
+def drawn(n=9_000, d=13, dtype=float, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, K, n)
+    x = (rng.normal(size=(n, d)) + rng.normal(size=(K, d))[y] + 0.5).astype(dtype)
+    return x, y
+
+
+def statistics(x, y, kind, weight=None):
+    """As `of_data` has them; with weights, the safe way."""
+    k, per_class = KINDS[kind]
+    if k is None:
+        data = _checks.targets(x, y.astype(x.dtype) + 3, sample_weight=weight)
+    else:
+        data = _checks.table(x, y, sample_weight=weight)
+    s, _, _, valid = jax.jit(lambda data: _scatter.of_data(data, k, per_class=per_class))(data)
+    return s, bool(valid)
+
+
+def exact(x, y, kind):
+    """Class means and the scatter within, in extended precision."""
+    x = x.astype(np.longdouble)
+    if kind == "columns":
+        x, y = np.concatenate([x, y[:, None] + np.longdouble(3)], axis=1), 0 * y
+    means = np.stack([x[y == c].mean(0) for c in np.unique(y)])
+    z = (x - means[y]) / np.sqrt(np.longdouble(len(x)))
+    each = np.stack([z[y == c].T @ z[y == c] for c in np.unique(y)])
+    return means, each if kind == "per class" else each.sum(0)
+
+
+def agree(s, means, scatter, tolerance):
+    unit = np.sqrt(np.diagonal(scatter, axis1=-2, axis2=-1))
+    off = np.abs(np.asarray(s.scatter) - scatter) / (unit[..., :, None] * unit[..., None, :])
+    assert np.max(off) <= tolerance
+    off = np.abs(np.asarray(_scatter.means(s)) - means) / np.max(unit, axis=0, initial=0)
+    assert np.max(off) <= tolerance + np.finfo(s.scatter.dtype).eps * np.max(np.abs(means))
+
+
+@pytest.mark.parametrize("n", [9_000, 25_000, 9_001])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", KINDS)
+def test_statistics_keep_their_digits(kind, dtype, n):
+    x, y = drawn(n, dtype=dtype)
+    s, valid = statistics(x, y, kind)
+    assert valid
+    agree(s, *exact(x, y, kind), 100 * np.finfo(dtype).eps)
+    np.testing.assert_array_equal(s.rows, [n] if kind == "columns" else np.bincount(y))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_columns_far_from_0_keep_their_digits(kind):
+    x, y = drawn(dtype=np.float32)
+    x[:, 3] += 3e3
+    s, valid = statistics(x, y, kind)
+    assert valid
+    agree(s, *exact(x, y, kind), 1e-5)
+
+
+@pytest.mark.parametrize("trouble", ["NaN", "out of range", "label"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_not_valid_is_seen(kind, trouble):
+    x, y = drawn(dtype=np.float32)
+    if trouble == "label":
+        y[77] = np.iinfo(y.dtype).max if kind != "columns" else y[77]
+        x[5, 2] = np.inf if kind == "columns" else x[5, 2]
+    else:
+        x[5, 2] = {"NaN": np.nan, "out of range": 2 * _checks.safe_range(np.float32)}[trouble]
+    _, valid = statistics(x, y, kind)
+    assert not valid
+    _, valid = statistics(x, y, kind, np.ones(len(y), np.float32))
+    assert not valid
+
+
+@pytest.mark.parametrize("fit", [lda.fit, qda.fit, gaussian.fit, least_squares.fit])
+def test_derivatives_are_those_of_the_safe_way(fit):
+    x, y = drawn()
+    direction = np.random.default_rng(1).normal(size=x.shape)
+
+    def total(x, **weight):
+        params = fit(x, y, num_classes=K, **weight)[0]
+        return sum(jnp.sum(jnp.sin(leaf)) for leaf in jax.tree.leaves(params))
+
+    quick = jax.jit(jax.grad(total))(x)
+    safe = jax.jit(jax.grad(lambda x: total(x, sample_weight=np.ones(len(y)))))(x)
+    np.testing.assert_allclose(quick, safe, rtol=1e-8, atol=1e-12)
+    _, forward = jax.jit(lambda x: jax.jvp(total, (x,), (direction,)))(x)
+    np.testing.assert_allclose(forward, np.sum(safe * direction), rtol=1e-8)
+
+
+def test_lanes_of_few_rows_are_what_they_are_alone(monkeypatch):
+    monkeypatch.setattr(_scatter, "MANY_ENTRIES", 0)
+    x, y = drawn(9 * 41, 7)
+    x, y = x.reshape(9, 41, 7), y.reshape(9, 41)
+    x[2] += 1e7
+    x[5, 0, 0] = np.nan
+    x[7, :, 1] = 4
+    fit = jax.jit(jax.vmap(lambda x, y: lda.fit(x, y, num_classes=K)))
+    params, info = fit(x, y)
+    assert Status(int(info.status[5])) == Status.INVALID_DATA
+    assert np.isnan(params.weights[5]).all()
+    assert Status(int(info.status[7])) == Status.RANK_DEFICIENT
+    good = [i for i in range(9) if i not in (5,)]
+    for i in good:
+        alone, one = jax.jit(lambda x, y: lda.fit(x, y, num_classes=K))(x[i], y[i])
+        assert one.status == info.status[i]
+        # Far from 0 the bias has the digits that are left of 1e14.
+        np.testing.assert_allclose(params.weights[i], alone.weights, rtol=1e-6, atol=1e-9)
+        assert i == 2 or np.allclose(params.bias[i], alone.bias, rtol=1e-10, atol=1e-10)
+    x[2], x[5, 0, 0] = 0.5 * x[0], 1
+    again, _ = fit(x, y)
+    for i in set(good) - {2}:
+        np.testing.assert_array_equal(again.weights[i], params.weights[i])
+
+
+@pytest.mark.parametrize("lanes", [12, 13])
+def test_chunks_of_lanes_are_all_lanes(monkeypatch, lanes):
+    x, y = drawn(lanes * 23, 3)
+    x, y = x.reshape(lanes, 23, 3), y.reshape(lanes, 23)
+    x[3, 1, 1] = np.inf
+
+    def fit(l2):
+        return jax.vmap(lambda x, y: least_squares.fit(x, y, num_classes=K, l2=l2))(x, y)
+
+    at_once = fit(0.1)
+    jax.clear_caches()
+    monkeypatch.setattr(_lanes, "CHUNK_ENTRIES", 4 * 23 * 3)
+    monkeypatch.setattr(_lanes, "on_one_cpu", lambda: True)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12), fit(0.1), at_once)
+    assert "scan" in str(jax.make_jaxpr(fit)(0.2))
+    good = np.arange(lanes) != 3
+    slope = jax.jacrev(lambda l2: fit(l2)[0].weights)(0.1)[good]
+    by_difference = (fit(0.1 + 1e-5)[0].weights - fit(0.1 - 1e-5)[0].weights)[good] / 2e-5
+    np.testing.assert_allclose(slope, by_difference, rtol=1e-6, atol=1e-9)
+    jax.clear_caches()
+
+
+@pytest.mark.parametrize("p", [1, 5, _linalg.FEW_SIDES, _linalg.FEW_SIDES + 1])
+def test_the_inverse_of_a_triangle(p):
+    rng = np.random.default_rng(0)
+    lower = np.tril(rng.normal(size=(p, p))) / np.sqrt(p) + np.eye(p)
+    found = np.asarray(_linalg.lower_inverse(jnp.asarray(lower)))
+    np.testing.assert_allclose(found @ lower, np.eye(p), atol=1e-12)
+    np.testing.assert_array_equal(found, np.tril(found))

@@ -778,14 +778,14 @@ FAULTS = [
         ),
         (
             "no eigenvalue is small",
-            "return 1 / jnp.sum(half**2)",
-            "return jnp.sum(half**2)",
+            "return 1 / jnp.sum(lower_inverse(f.lower) ** 2)",
+            "return jnp.sum(lower_inverse(f.lower) ** 2)",
             "logistic::collinear_columns_give_the_minimum_norm_optimum",
         ),
         (
             "the determinant in other units",
-            "log_determinant=log_determinant - 2 * jnp.sum(jnp.log(first.scale)) + found.level",
-            "log_determinant=log_determinant + 2 * jnp.sum(jnp.log(first.scale)) + found.level",
+            "return dot(half.T, half), 2 * log_pivots",
+            "return dot(half.T, half), -2 * log_pivots",
             "closed_forms::qda_is_scikit_learns",
         ),
         (
@@ -802,8 +802,8 @@ FAULTS = [
         ),
         (
             "an inverse grows with its matrix",
-            "return (found, log_determinant), (-dot(moved, found), jnp.trace(moved))",
-            "return (found, log_determinant), (dot(moved, found), jnp.trace(moved))",
+            "(-dot(moved, held), jnp.trace(moved) - off)",
+            "(dot(moved, held), jnp.trace(moved) - off)",
             "derivatives::derivatives_are_differences[lda]",
         ),
     ),
@@ -875,6 +875,15 @@ FAULTS = [
             "return entropy + (rank * math.log(2 * math.pi) + inverse.log_determinant + form) / 2",
             "return entropy + (rank * math.log(2 * math.pi) + inverse.log_determinant) / 2 + form",
             "closed_forms::the_generative_model_is_the_classifiers",
+        ),
+    ),
+    *of(
+        "_lanes.py",
+        (
+            "lanes are chunked with none of what they share",
+            "filled = [next(each) if m else leaf",
+            "filled = [next(each) if m else leaf * 0",
+            "scatter::chunks_of_lanes_are_all_lanes",
         ),
     ),
     *of(
@@ -975,6 +984,12 @@ FAULTS = [
     ),
     *of(
         "_implicit.py",
+        (
+            "what was found keeps no derivative",
+            "jnp.issubdtype(leaf.dtype, jnp.inexact)]",
+            "jnp.issubdtype(leaf.dtype, jnp.complexfloating)]",
+            "scatter::derivatives_are_those_of_the_safe_way",
+        ),
         (
             "the opposite derivative",
             "return found, -jax.lax.custom_linear_solve(product, moved, solve, symmetric=True)",

@@ -95,6 +95,7 @@ def test_derivatives_are_those_of_the_safe_way(fit):
 
     quick = jax.jit(jax.grad(total))(x)
     safe = jax.jit(jax.grad(lambda x: total(x, sample_weight=np.ones(len(y)))))(x)
+    assert np.all(np.any(safe != 0, axis=1))
     np.testing.assert_allclose(quick, safe, rtol=1e-8, atol=1e-12)
     _, forward = jax.jit(lambda x: jax.jvp(total, (x,), (direction,)))(x)
     np.testing.assert_allclose(forward, np.sum(safe * direction), rtol=1e-8)

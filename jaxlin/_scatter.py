@@ -1,8 +1,10 @@
 """Class weights, means and scatter in one pass: what every closed form is made of.
 
 Products are taken about a point near each class, and merged by Chan, Golub and LeVeque's formula
-(1983), so that data at 1e8 keep the digits they have. Means are kept as an offset from a centre
-near the data, whose difference from any other part's centre is exact.
+(1983), so that data at 1e8 keep the digits they have. Where all rows count the same, and there are
+many, they are first taken of x as it lies, and about 0: that is kept if 0 is near enough. Means
+are kept as an offset from a centre near the data, whose difference from any other part's centre is
+exact.
 Shapes: `n` rows, `d` features, `k` classes.
 """
 

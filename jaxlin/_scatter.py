@@ -30,8 +30,10 @@ EQUAL_ULPS = 2
 MIN_CLASS_BLOCK = 64
 # Products about 0, of x as it lies, where no column's mean square is so many times its variance
 # within the classes, so that four bits cancel at most. They are summed over parts of the rows of at
-# most so many, and classes are so many times fewer than columns: each holds a number per row.
-NEAR, PLAIN_ROWS, PLAIN_SHARE = 16, 12_500, 6
+# most so many, and classes are so many times fewer than columns: each holds numbers per row.
+NEAR, PLAIN_ROWS, PLAIN_SHARE = 16, 12_500, 7
+# Columns from which the rows' order, and what both ways hold of each, is a small part of x.
+CLASS_COLUMNS = 32
 # Entries of x in all lanes of few rows from which that is done for them too.
 MANY_ENTRIES = 100_000
 
@@ -116,7 +118,10 @@ def _quicker(quick, safe, data, k, per_class):
     if not plain or dtype != _checks.working_dtype(data.x):
         return safe
     few = n < 2 * _rows.block_rows(d, block_entries(n, d))
-    worth = not few if per_class else k * (1 if few else PLAIN_SHARE) <= d and _parts(n) is not None
+    if per_class:
+        worth = not few and d >= CLASS_COLUMNS
+    else:
+        worth = (k if few else PLAIN_SHARE * (k + 1)) <= d and _parts(n) is not None
     if not worth:
         return safe
 

@@ -17,6 +17,7 @@ from sklearn.linear_model import Ridge
 import jaxlin
 from jaxlin import (
     _linalg,
+    _scatter,
     datasets,
     fisher,
     gaussian,
@@ -435,9 +436,10 @@ def test_mahalanobis_forms_of_many_rows(dtype):
     np.testing.assert_allclose(away, 0, atol=10 * tolerance)
 
 
+@pytest.mark.parametrize("d", [20, _scatter.PLAIN_SHARE * 6])
 @pytest.mark.parametrize("fit", [lda.fit, qda.fit, least_squares.fit])
-def test_temporaries_are_a_part_of_x(fit):
-    n, d = 100_000, 20
+def test_temporaries_are_a_part_of_x(fit, d):
+    n = 100_000
     x, y = jax.ShapeDtypeStruct((n, d), np.float32), jax.ShapeDtypeStruct((n,), np.int32)
     program = jax.jit(functools.partial(fit, num_classes=5)).lower(x, y).compile()
     assert program.memory_analysis().temp_size_in_bytes < 0.3 * n * d * 4

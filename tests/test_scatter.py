@@ -12,7 +12,7 @@ K = 2
 KINDS = {"tied": (K, False), "per class": (K, True), "columns": (None, False)}
 
 
-def drawn(n=9_000, d=13, dtype=float, seed=0):
+def drawn(n=9_000, d=_scatter.CLASS_COLUMNS, dtype=float, seed=0):
     rng = np.random.default_rng(seed)
     y = rng.integers(0, K, n)
     x = (rng.normal(size=(n, d)) + rng.normal(size=(K, d))[y] + 0.5).astype(dtype)

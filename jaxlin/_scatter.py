@@ -8,6 +8,7 @@ exact.
 Shapes: `n` rows, `d` features, `k` classes.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -200,8 +201,13 @@ def _within_range(s: Scatter, n: int) -> jax.Array:
 
 
 def _is_near(gram: jax.Array, s: Scatter) -> jax.Array:
-    """Whether all columns are near what `gram` is about: False for NaN."""
-    return jnp.all(jnp.diagonal(gram) <= NEAR * jnp.diagonal(s.scatter))
+    """Whether all columns are near what `gram` is about, and far from dependent: False for NaN.
+
+    Products that lost some digits cannot tell whether columns depend on each other.
+    """
+    near = jnp.all(jnp.diagonal(gram) <= NEAR * jnp.diagonal(s.scatter))
+    eps = float(jnp.finfo(gram.dtype).eps)
+    return near & (_linalg.factor(s.scatter).pivot >= math.sqrt(eps))
 
 
 def _without_rounding(

@@ -925,6 +925,12 @@ FAULTS = [
             "scatter::columns_far_from_0_keep_their_digits",
         ),
         (
+            "products that lost digits tell the rank",
+            "return near & (_linalg.factor(s.scatter).pivot >= math.sqrt(eps))",
+            "return near",
+            "scatter::dependent_columns_are_told_though_0_is_not_their_mean",
+        ),
+        (
             "numbers of any size are data",
             "jnp.all(reach <= _checks.safe_range(reach.dtype))",
             "jnp.all(reach >= 0)",

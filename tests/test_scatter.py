@@ -126,6 +126,19 @@ def test_lanes_of_few_rows_are_what_they_are_alone(monkeypatch):
         np.testing.assert_array_equal(again.weights[i], params.weights[i])
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("fit", [lda.fit, least_squares.fit])
+def test_dependent_columns_are_told_though_0_is_not_their_mean(monkeypatch, fit, dtype):
+    monkeypatch.setattr(_scatter, "MANY_ENTRIES", 0)
+    rng = np.random.default_rng(0)
+    x = 3.5 + rng.normal(size=(60, 2_000, 3))
+    last = x[..., :2] @ rng.normal(size=2)
+    x[..., 2] = last - last.mean() + 3.5 * last.std()
+    y = rng.integers(0, K, (60, 2_000))
+    _, info = jax.vmap(lambda x, y: fit(x, y, num_classes=K))(x.astype(dtype), y)
+    np.testing.assert_array_equal(info.status, Status.RANK_DEFICIENT)
+
+
 @pytest.mark.parametrize("lanes", [12, 13])
 def test_chunks_of_lanes_are_all_lanes(monkeypatch, lanes):
     x, y = drawn(lanes * 23, 3)

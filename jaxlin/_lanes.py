@@ -89,7 +89,7 @@ def of_closed_form(f: Callable[..., Any]) -> Callable[..., Any]:
     @many.def_vmap
     def _(axis_size, in_batched, *operands):
         axes = jax.tree.map(lambda batched: 0 if batched else None, tuple(in_batched))
-        size = CHUNK_ENTRIES // operands[0].x[0].size
+        size = CHUNK_ENTRIES // max(operands[0].x[0].size, 1)
         if not in_batched[0].x or axis_size <= size or size < 2 or not on_one_cpu():
             found = jax.vmap(f, in_axes=axes, axis_size=axis_size)(*operands)
         else:

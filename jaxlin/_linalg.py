@@ -17,8 +17,6 @@ RANK_ULPS = 16
 # and so many numbers that they are summed in parts of these. Products of two vectors lost 20 units
 # of rounding at 9,000 rows, and 100 at a million.
 PART_ROWS, PART_TERMS, MANY_TERMS = 2048, 256, 4096
-
-
 # Columns of an identity that are solved for one row after the other.
 FEW_SIDES = 64
 

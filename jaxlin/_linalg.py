@@ -120,7 +120,7 @@ def lower_inverse(lower: jax.Array) -> jax.Array:
     """
     p = lower.shape[0]
     eye = jnp.eye(p, dtype=lower.dtype)
-    if p > FEW_SIDES:
+    if not 0 < p <= FEW_SIDES:
         return jax.scipy.linalg.solve_triangular(lower, eye, lower=True)
 
     def row(i, found):

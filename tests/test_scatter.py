@@ -126,6 +126,13 @@ def test_lanes_of_few_rows_are_what_they_are_alone(monkeypatch):
         np.testing.assert_array_equal(again.weights[i], params.weights[i])
 
 
+@pytest.mark.parametrize("fit", [lda.fit, qda.fit, gaussian.fit, least_squares.fit])
+def test_no_columns_are_data(fit):
+    x, y = np.zeros((3, 4, 0)), np.array([[0, 1, 0, 1]] * 3)
+    _, info = jax.vmap(lambda x, y: fit(x, y, num_classes=K))(x, y)
+    assert {int(status) for status in info.status} == {int(fit(x[0], y[0])[1].status)}
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("fit", [lda.fit, least_squares.fit])
 def test_dependent_columns_are_told_though_0_is_not_their_mean(monkeypatch, fit, dtype):
@@ -161,7 +168,7 @@ def test_chunks_of_lanes_are_all_lanes(monkeypatch, lanes):
     jax.clear_caches()
 
 
-@pytest.mark.parametrize("p", [1, 5, _linalg.FEW_SIDES, _linalg.FEW_SIDES + 1])
+@pytest.mark.parametrize("p", [0, 1, 5, _linalg.FEW_SIDES, _linalg.FEW_SIDES + 1])
 def test_the_inverse_of_a_triangle(p):
     rng = np.random.default_rng(0)
     lower = np.tril(rng.normal(size=(p, p))) / np.sqrt(p) + np.eye(p)

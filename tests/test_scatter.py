@@ -126,11 +126,10 @@ def test_lanes_of_few_rows_are_what_they_are_alone(monkeypatch):
         np.testing.assert_array_equal(again.weights[i], params.weights[i])
 
 
-@pytest.mark.parametrize("fit", [lda.fit, qda.fit, gaussian.fit, least_squares.fit])
-def test_no_columns_are_data(fit):
+def test_no_columns_are_data():
     x, y = np.zeros((3, 4, 0)), np.array([[0, 1, 0, 1]] * 3)
-    _, info = jax.vmap(lambda x, y: fit(x, y, num_classes=K))(x, y)
-    assert {int(status) for status in info.status} == {int(fit(x[0], y[0])[1].status)}
+    _, info = jax.vmap(lambda x, y: lda.fit(x, y, num_classes=K))(x, y)
+    np.testing.assert_array_equal(info.status, lda.fit(x[0], y[0])[1].status)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

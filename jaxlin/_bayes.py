@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _checks, _implicit, _linalg, _rows, _scatter
+from jaxlin import _checks, _implicit, _linalg, _rows, _scatter, _statistics
 from jaxlin._linalg import dot
 from jaxlin._scatter import Scatter
 from jaxlin.types import Info, Status
@@ -68,7 +68,7 @@ def of_data(
     data: _checks.Table, k: int, *, per_class: bool
 ) -> tuple[Scatter, jax.Array, _rows.Rows]:
     """Class statistics in the user's weights, whether the data are valid, and the rows."""
-    s, rows, total, valid = _scatter.of_data(data, k, per_class=per_class)
+    s, rows, total, valid = _statistics.of_data(data, k, per_class=per_class)
     total = jnp.where(valid, total, 0)
     return s._replace(weight=s.weight * total, scatter=s.scatter * total), valid, rows
 

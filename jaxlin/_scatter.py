@@ -1,21 +1,19 @@
 """Class weights, means and scatter in one pass: what every closed form is made of.
 
 Products are taken about a point near each class, and merged by Chan, Golub and LeVeque's formula
-(1983), so that data at 1e8 keep the digits they have. Where all rows count the same, and there are
-many, they are first taken of x as it lies, and about 0: that is kept if 0 is near enough. Means
+(1983), so that data at 1e8 keep the digits they have. Means
 are kept as an offset from a centre near the data, whose difference from any other part's centre is
-exact.
+exact. `_statistics` has the same of data whose rows count the same, in less time.
 Shapes: `n` rows, `d` features, `k` classes.
 """
 
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _checks, _implicit, _linalg, _rows
+from jaxlin import _linalg, _rows
 from jaxlin._linalg import dot
 
 # Rows whose means the statistics are taken about.
@@ -29,14 +27,6 @@ MEAN_ULPS = 16
 EQUAL_ULPS = 2
 # Rows in a block of one class, at least: below this a block is mostly overhead.
 MIN_CLASS_BLOCK = 64
-# Products about 0, of x as it lies, where no column's mean square is so many times its variance
-# within the classes, so that four bits cancel at most. They are summed over parts of the rows of at
-# most so many, and classes are so many times fewer than columns: each holds numbers per row.
-NEAR, PLAIN_ROWS, PLAIN_SHARE = 16, 12_500, 7
-# Columns from which the rows' order, and what both ways hold of each, is a small part of x.
-CLASS_COLUMNS = 32
-# Entries of x in all lanes of few rows from which that is done for them too.
-MANY_ENTRIES = 100_000
 
 
 class Scatter(NamedTuple):
@@ -56,40 +46,9 @@ class Scatter(NamedTuple):
     scatter: jax.Array
 
 
-def of_data(
-    data: _checks.Table, k: int | None, *, per_class: bool = False
-) -> tuple[Scatter, _rows.Rows, jax.Array, jax.Array]:
-    """The statistics of data as checked, or of x and the targets y as columns, without a k.
-
-    Returns:
-      `(s, rows, total, valid)`, s of weights that sum to one, the others as `_rows.prepare` has
-      them.
-    """
-
-    # Without x, which would be copied into what they return.
-    def safe(data):
-        rows, total, valid = _rows.prepare(data, num_classes=k)
-        s = of_columns(rows) if k is None else of_rows(rows, k, per_class=per_class)
-        return s, rows._replace(x=rows.x[:0]), total, valid
-
-    def quick(data):
-        rows, total, valid = _rows.prepare(data, num_classes=k, trusted=True)
-        if k is None:
-            s, sound = _plain_columns(rows)
-        elif per_class:
-            s, sound = _equal_by_class(rows, k), True
-        else:
-            s, sound = _plain(rows, k)
-        sound &= _within_range(s, len(rows.y))
-        return (s, rows._replace(x=rows.x[:0]), total, valid), sound
-
-    s, rows, total, valid = _quicker(quick, safe, data, k or 1, per_class)(data)
-    return s, rows._replace(x=data.x), total, valid
-
-
 def of_rows(rows: _rows.Rows, k: int, *, per_class: bool) -> Scatter:
     """The statistics of prepared rows, whose weights sum to one."""
-    return _without_rounding(_of_rows(rows, k, per_class), rows, lambda block: block.x)
+    return without_rounding(_of_rows(rows, k, per_class), rows, lambda block: block.x)
 
 
 def _of_rows(rows: _rows.Rows, k: int, per_class: bool) -> Scatter:
@@ -98,9 +57,9 @@ def _of_rows(rows: _rows.Rows, k: int, per_class: bool) -> Scatter:
     size = _rows.block_rows(d, entries)
     if n < 2 * size and rows.axis.name is None:
         return _at_once(rows, k, per_class)
-    near = _near(rows, k)
+    near = points_near(rows, k)
     if per_class:
-        return about(near, _of_each_class(rows, near))
+        return about(near, of_each_class(rows, near))
 
     def sums(block):
         z = jnp.where(block.ok[:, None], block.x - near[block.y], 0)
@@ -112,105 +71,7 @@ def _of_rows(rows: _rows.Rows, k: int, per_class: bool) -> Scatter:
     return about(near, (products[:d, :d], products[d:], count))
 
 
-def _quicker(quick, safe, data, k, per_class):
-    """`quick` where it is sound and worth its compilation, else `safe`."""
-    (n, d), dtype = data.x.shape, data.x.dtype
-    plain = data.sample_weight is None and data.feature_mask is None and not data.axis.name
-    if not plain or dtype != _checks.working_dtype(data.x):
-        return safe
-    few = n < 2 * _rows.block_rows(d, block_entries(n, d))
-    if per_class:
-        worth = not few and d >= CLASS_COLUMNS
-    else:
-        worth = (k if few else PLAIN_SHARE * (k + 1)) <= d and _parts(n) is not None
-    if not worth:
-        return safe
-
-    def either(data):
-        found, sound = quick(data)
-        return _linalg.when(~sound, safe, found, (data,))
-
-    many = jax.custom_batching.custom_vmap(safe)
-
-    @many.def_vmap
-    def _(axis_size, in_batched, data):
-        axes = jax.tree.map(lambda batched: 0 if batched else None, in_batched[0])
-        f = either if axis_size * n * d >= MANY_ENTRIES else safe
-        found = jax.vmap(f, in_axes=(axes,), axis_size=axis_size)(data)
-        return found, jax.tree.map(lambda _: True, found)
-
-    f = many if few else either
-    return lambda data: _implicit.derived(safe, f(jax.lax.stop_gradient(data)), (data,))
-
-
-def _parts(n: int) -> int | None:
-    """Into how many equal parts so many rows go, none too large for the digits of their sums."""
-    least = -(-n // PLAIN_ROWS)
-    return next((parts for parts in range(least, 8 * least) if n % parts == 0), None)
-
-
-def _products(rows: _rows.Rows, beside: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """`x' x` and `beside' x`, weighted; beside is `(parts, m, rows of a part)`."""
-    x, weight = rows.x, rows.weight[0]
-    if len(beside) == 1:  # one axis less, or lanes of few rows are copied
-        return weight * dot(x.T, x), weight * dot(beside[0], x)
-    x = x.reshape(len(beside), -1, x.shape[1])
-    gram = jnp.sum(dot(jnp.swapaxes(x, 1, 2), x), axis=0)
-    return weight * gram, weight * jnp.sum(dot(beside, x), axis=0)
-
-
-def _plain(rows, k):
-    """The statistics from x as it lies, and whether they have their digits."""
-    (n, d), weight = rows.x.shape, rows.weight[0]
-    own = rows.y.reshape(_parts(n), 1, -1) == jnp.arange(k, dtype=rows.y.dtype)[None, :, None]
-    count = jnp.sum(own, axis=(0, 2), dtype=jnp.int32)
-    gram, sums = _products(rows, own.astype(weight.dtype))
-    sums = jnp.concatenate([sums, weight * count[:, None].astype(weight.dtype)], axis=1)
-    s = about(jnp.zeros((k, d), gram.dtype), (gram, sums, jnp.where(weight > 0, count, 0)))
-    return s, _is_near(gram, s)
-
-
-def _plain_columns(rows):
-    """As `_plain`, x and the targets y as columns of one class."""
-    (n, d), weight = rows.x.shape, rows.weight[0]
-    level = jnp.mean(rows.y)
-    t = (rows.y - level).reshape(_parts(n), 1, -1)
-    gram, (cross, sums) = _products(rows, jnp.concatenate([t, jnp.ones_like(t)], axis=1))
-    square = weight * _linalg.inner(t.reshape(-1), t.reshape(-1))
-    gram = jnp.block([[gram, cross[:, None]], [cross[None, :], square[None, None]]])
-    near = jnp.zeros((1, d + 1), gram.dtype).at[0, d].set(level)
-    sums = jnp.concatenate([sums, weight * jnp.stack([jnp.sum(t), jnp.asarray(n, t.dtype)])])
-    count = jnp.where(weight > 0, jnp.full(1, n, jnp.int32), 0)
-    s = about(near, (gram, sums[None], count))
-    return s, _is_near(gram, s)
-
-
-def _equal_by_class(rows, k):
-    """The statistics per class of rows that all count the same."""
-    near, weight = _near(rows, k), rows.weight[0]
-    scatter, sums, count = _of_each_class(rows, near, equal=True)
-    s = about(near, (scatter * weight, sums * weight, jnp.where(weight > 0, count, 0)))
-    return _without_rounding(s, rows, lambda block: block.x)
-
-
-def _within_range(s: Scatter, n: int) -> jax.Array:
-    """Whether no entry of x can be beyond the range of data, so many rows all counting the same."""
-    scatter = jnp.diagonal(s.scatter, axis1=-2, axis2=-1).reshape(-1, s.centre.size)
-    reach = jnp.abs(s.centre)[None, :] + jnp.abs(s.offset) + jnp.sqrt(n * scatter)
-    return jnp.all(reach <= _checks.safe_range(reach.dtype))
-
-
-def _is_near(gram: jax.Array, s: Scatter) -> jax.Array:
-    """Whether all columns are near what `gram` is about, and far from dependent: False for NaN.
-
-    Products that lost some digits cannot tell whether columns depend on each other.
-    """
-    near = jnp.all(jnp.diagonal(gram) <= NEAR * jnp.diagonal(s.scatter))
-    eps = float(jnp.finfo(gram.dtype).eps)
-    return near & (_linalg.factor(s.scatter).pivot >= math.sqrt(eps))
-
-
-def _without_rounding(
+def without_rounding(
     s: Scatter, rows: _rows.Rows, columns: Callable[[_rows.Rows], jax.Array]
 ) -> Scatter:
     """The same, 0 in columns that hold one value in each class, whatever rounding made of that."""
@@ -280,7 +141,7 @@ def of_columns(rows: _rows.Rows) -> Scatter:
     """The statistics of x with the targets y as one more column, all rows as one class."""
     one = rows._replace(y=jnp.zeros(rows.y.shape, jnp.int32))
     target = one._replace(x=rows.y[:, None], feature_mask=None)
-    near = jnp.concatenate([_near(one, 1), _near(target, 1)], axis=1)
+    near = jnp.concatenate([points_near(one, 1), points_near(target, 1)], axis=1)
 
     def columns(block):
         return jnp.concatenate([block.x, block.y[:, None]], axis=1)
@@ -289,12 +150,12 @@ def of_columns(rows: _rows.Rows) -> Scatter:
         return _of_one_class(block, columns(block) - near), ()
 
     (products, count), _ = _rows.fold(sums, rows, block_entries(*rows.x.shape))
-    return _without_rounding(
+    return without_rounding(
         about(near, (products[:-1, :-1], products[-1:], count[None])), rows, columns
     )
 
 
-def _of_each_class(rows, near, equal=False):
+def of_each_class(rows, near, equal=False):
     """What `about` takes, from blocks of one class each; rows that are `equal` count as one."""
     (n, d), k = rows.x.shape, len(near)
     size = _rows.block_rows(d, block_entries(n, d)) // 2
@@ -328,7 +189,7 @@ def _members(rows: _rows.Rows, k: int) -> jax.Array:
     return jnp.where(inside, rows.weight[:, None], 0)
 
 
-def _near(rows: _rows.Rows, k: int) -> jax.Array:
+def points_near(rows: _rows.Rows, k: int) -> jax.Array:
     """A point near each class, `(k, d)`: the mean of its rows in a sample, or one of its rows.
 
     Sums of products about a class's own mean, or near it, cancel nothing. Any point will do as far

@@ -18,7 +18,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _bayes, _checks, _implicit, _linalg, _options, _rows, _scatter
+from jaxlin import _bayes, _checks, _implicit, _linalg, _options, _rows, _scatter, _statistics
 from jaxlin._linalg import dot
 from jaxlin.types import Hyperplane, Info
 
@@ -294,7 +294,7 @@ def _projected(projection, y, sample_weight, axis):
 
 @functools.partial(jax.jit, static_argnums=0)
 def _fit(threshold, data):
-    s, rows, total, valid = _scatter.of_data(data, 2)
+    s, rows, total, valid = _statistics.of_data(data, 2)
     inverse = _linalg.pseudo_inverse(s.scatter, data.feature_mask)
     apart = s.offset[1] - s.offset[0]
     weights = _linalg.refined(inverse.matrix, s.scatter, apart[None, :])[0]

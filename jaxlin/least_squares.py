@@ -51,6 +51,7 @@ from jaxlin import (
     _linalg,
     _rows,
     _scatter,
+    _statistics,
     linear,
 )
 from jaxlin._linalg import dot
@@ -281,7 +282,7 @@ def _one_hot(y: jax.Array, k: int, dtype: Any) -> jax.Array:
 def _fit(k, bias, data, l2):
     @_lanes.of_closed_form
     def fit(data, l2):
-        s, rows, _, valid = _scatter.of_data(data, k)
+        s, rows, _, valid = _statistics.of_data(data, k)
         valid &= jnp.all((l2 >= 0) & jnp.isfinite(l2))
 
         def targets(block):
@@ -307,7 +308,7 @@ def _from_moments(bias, s, l2):
 def _regress(bias, data, l2):
     @_lanes.of_closed_form
     def fit(data, l2):
-        s, rows, _, valid = _scatter.of_data(data, None)
+        s, rows, _, valid = _statistics.of_data(data, None)
         rows = rows._replace(y=jnp.where(rows.ok, rows.y, 0))
         valid &= jnp.all((l2 >= 0) & jnp.isfinite(l2))
         felt = jnp.where(valid, l2, 0)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _bayes, _checks, _scatter
+from jaxlin import _bayes, _checks, _scatter, _statistics
 from jaxlin._scatter import Scatter
 from jaxlin.types import Info, Status
 
@@ -297,7 +297,7 @@ def _classes(data, k, per_class):
 
 @jax.jit
 def _regression(data):
-    s, _, total, valid = _scatter.of_data(data, None)
+    s, _, total, valid = _statistics.of_data(data, None)
     total = jnp.where(valid, total, 0)
     return _shown(s._replace(weight=s.weight * total, scatter=s.scatter * total), valid)
 

@@ -750,7 +750,7 @@ FAULTS = [
             "a triangle's inverse forgets a row",
             "jnp.where(jnp.arange(p) < i, lower[i], 0)",
             "jnp.where(jnp.arange(p) < i - 1, lower[i], 0)",
-            "scatter::the_inverse_of_a_triangle",
+            "statistics::the_inverse_of_a_triangle",
         ),
         (
             "many terms as a product of two vectors",
@@ -883,7 +883,40 @@ FAULTS = [
             "lanes are chunked with none of what they share",
             "filled = [next(each) if m else leaf",
             "filled = [next(each) if m else leaf * 0",
-            "scatter::chunks_of_lanes_are_all_lanes",
+            "statistics::chunks_of_lanes_are_all_lanes",
+        ),
+    ),
+    *of(
+        "_statistics.py",
+        (
+            "products about 0 wherever the columns are",
+            "jnp.all(jnp.diagonal(gram) <= NEAR * jnp.diagonal(s.scatter))",
+            "jnp.all(jnp.diagonal(gram) >= 0)",
+            "statistics::columns_far_from_0_keep_their_digits",
+        ),
+        (
+            "products that lost digits tell the rank",
+            "return near & (_linalg.factor(s.scatter).pivot >= math.sqrt(eps))",
+            "return near",
+            "statistics::dependent_columns_are_told_though_0_is_not_their_mean",
+        ),
+        (
+            "numbers of any size are data",
+            "jnp.all(reach <= _checks.safe_range(reach.dtype))",
+            "jnp.all(reach >= 0)",
+            "statistics::what_is_not_valid_is_seen",
+        ),
+        (
+            "statistics that are not sound are kept",
+            "_linalg.when(~sound, safe, found, (data,))",
+            "_linalg.when(sound & False, safe, found, (data,))",
+            "statistics::lanes_of_few_rows_are_what_they_are_alone",
+        ),
+        (
+            "the targets' cross products twice",
+            "jnp.block([[gram, cross[:, None]]",
+            "jnp.block([[gram, 2 * cross[:, None]]",
+            "statistics::statistics_keep_their_digits",
         ),
     ),
     *of(
@@ -917,36 +950,6 @@ FAULTS = [
             "jnp.where((size > 0)[:, None], own, one)",
             "jnp.where((size > 0)[:, None], own, 0 * one)",
             "closed_forms::a_rare_class_far_from_zero_keeps_its_digits",
-        ),
-        (
-            "products about 0 wherever the columns are",
-            "jnp.all(jnp.diagonal(gram) <= NEAR * jnp.diagonal(s.scatter))",
-            "jnp.all(jnp.diagonal(gram) >= 0)",
-            "scatter::columns_far_from_0_keep_their_digits",
-        ),
-        (
-            "products that lost digits tell the rank",
-            "return near & (_linalg.factor(s.scatter).pivot >= math.sqrt(eps))",
-            "return near",
-            "scatter::dependent_columns_are_told_though_0_is_not_their_mean",
-        ),
-        (
-            "numbers of any size are data",
-            "jnp.all(reach <= _checks.safe_range(reach.dtype))",
-            "jnp.all(reach >= 0)",
-            "scatter::what_is_not_valid_is_seen",
-        ),
-        (
-            "statistics that are not sound are kept",
-            "_linalg.when(~sound, safe, found, (data,))",
-            "_linalg.when(sound & False, safe, found, (data,))",
-            "scatter::lanes_of_few_rows_are_what_they_are_alone",
-        ),
-        (
-            "the targets' cross products twice",
-            "jnp.block([[gram, cross[:, None]]",
-            "jnp.block([[gram, 2 * cross[:, None]]",
-            "scatter::statistics_keep_their_digits",
         ),
         (
             "unweighted scatter",
@@ -994,7 +997,7 @@ FAULTS = [
             "what was found keeps no derivative",
             "jnp.issubdtype(leaf.dtype, jnp.inexact)]",
             "jnp.issubdtype(leaf.dtype, jnp.complexfloating)]",
-            "scatter::derivatives_are_those_of_the_safe_way",
+            "statistics::derivatives_are_those_of_the_safe_way",
         ),
         (
             "the opposite derivative",

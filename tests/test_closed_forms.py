@@ -17,7 +17,7 @@ from sklearn.linear_model import Ridge
 import jaxlin
 from jaxlin import (
     _linalg,
-    _scatter,
+    _statistics,
     datasets,
     fisher,
     gaussian,
@@ -436,7 +436,7 @@ def test_mahalanobis_forms_of_many_rows(dtype):
     np.testing.assert_allclose(away, 0, atol=10 * tolerance)
 
 
-@pytest.mark.parametrize("d", [20, _scatter.PLAIN_SHARE * 6])
+@pytest.mark.parametrize("d", [20, _statistics.PLAIN_SHARE * 6])
 @pytest.mark.parametrize("fit", [lda.fit, qda.fit, least_squares.fit])
 def test_temporaries_are_a_part_of_x(fit, d):
     n = 100_000

@@ -23,6 +23,7 @@ BELOW = [
     "_implicit",
     "_lanes",
     "_scatter",
+    "_statistics",
     "_closed_form",
     "_bayes",
     "linear",

@@ -5,14 +5,24 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxlin import _checks, _lanes, _linalg, _scatter, gaussian, lda, least_squares, qda
+from jaxlin import (
+    _checks,
+    _lanes,
+    _linalg,
+    _scatter,
+    _statistics,
+    gaussian,
+    lda,
+    least_squares,
+    qda,
+)
 from jaxlin.types import Status
 
 K = 2
 KINDS = {"tied": (K, False), "per class": (K, True), "columns": (None, False)}
 
 
-def drawn(n=9_000, d=_scatter.CLASS_COLUMNS, dtype=float, seed=0):
+def drawn(n=9_000, d=_statistics.CLASS_COLUMNS, dtype=float, seed=0):
     rng = np.random.default_rng(seed)
     y = rng.integers(0, K, n)
     x = (rng.normal(size=(n, d)) + rng.normal(size=(K, d))[y] + 0.5).astype(dtype)
@@ -26,7 +36,7 @@ def statistics(x, y, kind, weight=None):
         data = _checks.targets(x, y.astype(x.dtype) + 3, sample_weight=weight)
     else:
         data = _checks.table(x, y, sample_weight=weight)
-    s, _, _, valid = jax.jit(lambda data: _scatter.of_data(data, k, per_class=per_class))(data)
+    s, _, _, valid = jax.jit(lambda data: _statistics.of_data(data, k, per_class=per_class))(data)
     return s, bool(valid)
 
 
@@ -102,7 +112,7 @@ def test_derivatives_are_those_of_the_safe_way(fit):
 
 
 def test_lanes_of_few_rows_are_what_they_are_alone(monkeypatch):
-    monkeypatch.setattr(_scatter, "MANY_ENTRIES", 0)
+    monkeypatch.setattr(_statistics, "MANY_ENTRIES", 0)
     x, y = drawn(9 * 41, 7)
     x, y = x.reshape(9, 41, 7), y.reshape(9, 41)
     x[2] += 1e7
@@ -135,7 +145,7 @@ def test_no_columns_are_data():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("fit", [lda.fit, least_squares.fit])
 def test_dependent_columns_are_told_though_0_is_not_their_mean(monkeypatch, fit, dtype):
-    monkeypatch.setattr(_scatter, "MANY_ENTRIES", 0)
+    monkeypatch.setattr(_statistics, "MANY_ENTRIES", 0)
     rng = np.random.default_rng(0)
     x = 3.5 + rng.normal(size=(60, 2_000, 3))
     last = x[..., :2] @ rng.normal(size=2)

@@ -1,9 +1,9 @@
 """Class weights, means and scatter in one pass: what every closed form is made of.
 
 Products are taken about a point near each class, and merged by Chan, Golub and LeVeque's formula
-(1983), so that data at 1e8 keep the digits they have. Means
-are kept as an offset from a centre near the data, whose difference from any other part's centre is
-exact. `_statistics` has the same of data whose rows count the same, in less time.
+(1983), so that data at 1e8 keep the digits they have. Means are kept as an offset from a centre
+near the data, whose difference from any other part's centre is exact. `_statistics` has the same of
+data whose rows count the same, in less time.
 Shapes: `n` rows, `d` features, `k` classes.
 """
 

@@ -137,7 +137,7 @@ def test_derivatives_are_differences(name):
     for key in inputs:
         tangent = {**still, key: jnp.asarray(move[key])}
         found = forward(inputs, tangent)
-        at = [values(jax.tree.map(lambda a, v: a + k * h * v, inputs, tangent)) for k in STENCIL]  # noqa: B023
+        at = [values(jax.tree.map(lambda a, v: a + k * h * v, inputs, tangent)) for k in STENCIL]  # noqa: B023 # used at once
         slope = sum(c * v for c, v in zip(STENCIL.values(), at, strict=True)) / h
         # Of order h^4 is what the differences miss themselves.
         coarse = sum(c * v for c, v in zip(COARSE.values(), at, strict=True)) / (2 * h)

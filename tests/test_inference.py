@@ -402,7 +402,7 @@ def test_verdicts_hold_in_rational_arithmetic(number, dtype):
     found = jax.tree.map(np.asarray, decide(x.astype(dtype), y, weight, mask))
     seen = set()
     for i in range(number):
-        n, lane = rows[i], jax.tree.map(lambda a: a[i], found)  # noqa: B023
+        n, lane = rows[i], jax.tree.map(lambda a: a[i], found)  # noqa: B023 # used at once
         seen.add(int(lane.status))
         if lane.status == Status.CLASS_TOO_SMALL:
             assert len(set(y[i, :n])) == 1

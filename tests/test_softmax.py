@@ -232,7 +232,7 @@ def test_overlapping_data_are_never_called_separable():
     params, info = lanes(x, y)
     for i in range(len(x)):
         if info.status[i] == Status.CONVERGED:
-            lane = jax.tree.map(lambda a: a[i], params)  # noqa: B023
+            lane = jax.tree.map(lambda a: a[i], params)  # noqa: B023 # used at once
             assert np.abs(gradient(lane, x[i], y[i])).max() <= 4e-11
     assert np.mean(np.asarray(info.status) == Status.CONVERGED) > 0.5
 

@@ -288,7 +288,7 @@ def test_no_classifier_is_better_than_the_gap_says(data, dtype):
     assert np.abs(np.sum(exact.weights, axis=0)).max() <= 1e-12
     rng = np.random.default_rng(0)
     for size in (1e-6, 1e-3, 1.0):
-        change = jax.tree.map(lambda a: size * rng.normal(size=a.shape), params)  # noqa: B023
+        change = jax.tree.map(lambda a: size * rng.normal(size=a.shape), params)  # noqa: B023 # used at once
         moved = jax.tree.map(np.add, params, change)
         assert joint_objective(moved, x, y, l2) >= found * (1 - gap)
 

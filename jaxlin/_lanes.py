@@ -18,7 +18,7 @@ CHUNK_BYTES = 8 * 2**20
 COLUMNS = 8
 MOST = 512
 # Entries of x in a chunk of lanes of a closed form.
-CHUNK_ENTRIES = 250_000
+CHUNK_ENTRIES = 500_000
 
 
 def chunk_size(batch_size: Any, lanes: int, n: int, d: int, dtype: Any) -> int:

@@ -40,9 +40,12 @@ def combination(a: jax.Array, x: jax.Array) -> jax.Array:
 
 
 def inner(a: jax.Array, b: jax.Array) -> jax.Array:
-    """`a' b`, of parts where there are many, as `combination`."""
+    """`a' b`, of parts where there are many, as `combination`.
+
+    Of few the products are summed by a vector of ones: lanes share it, and are one product.
+    """
     if a.size < MANY_TERMS:
-        return dot(a, b)
+        return dot(a * b, jnp.ones_like(a))
     whole = a.size // PART_TERMS * PART_TERMS
     parts = (a[:whole] * b[:whole]).reshape(-1, PART_TERMS)
     return jnp.sum(jnp.sum(parts, axis=1)) + dot(a[whole:], b[whole:])

@@ -122,7 +122,9 @@ class _NewtonMemory(NamedTuple):
 def _newton_start(problem: Problem, point: jax.Array) -> State:
     value, grad = jax.value_and_grad(problem.value)(point)
     damping = jnp.full((), FIRST_DAMPING, value.dtype)
-    memory = _NewtonMemory(problem.hessian(point), damping, jnp.int32(0))
+    # One after the other: an objective may hold a factorisation.
+    hess = problem.hessian(_linalg.after((value, grad), point))
+    memory = _NewtonMemory(hess, damping, jnp.int32(0))
     return State(point, value, grad, jnp.bool_(False), jnp.bool_(False), memory)
 
 
@@ -131,8 +133,7 @@ def _newton_step(problem: Problem, state: State) -> State:
     step, _ = newton_step(hess, state.grad, damping)
     trial = state.point + step
     value, grad = jax.value_and_grad(problem.value)(trial)
-    # One after the other: an objective may hold a factorisation.
-    trial_hess = problem.hessian(_linalg.after(value + jnp.sum(grad), trial))
+    trial_hess = problem.hessian(_linalg.after((value, grad), trial))
     curvature = step @ hess @ step
     verdict = judge(
         (state.value, residual_of(state.grad)),

@@ -46,7 +46,7 @@ def chunked(f: Callable, lanes: Any, size: int, quick: Callable | None = None) -
             return jax.vmap(f)(lanes)
         found, sound = jax.vmap(quick)(lanes)
         # Under a vmap of this both branches run, and must not do so at once: see `_linalg.after`.
-        others = _linalg.after(sound, lanes)
+        others = _linalg.after((found, sound), lanes)
 
         def mixed():
             either = jax.vmap(jnp.where)

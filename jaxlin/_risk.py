@@ -213,7 +213,7 @@ def fit(
 
     wide = part(_fit_rows, penalised, jnp.where(penalised, l2, 1))
     # One after the other, see `_linalg.after`.
-    tall = part(_fit_features, ~penalised, _linalg.after(wide[1].residual, l2))
+    tall = part(_fit_features, ~penalised, _linalg.after(wide, l2))
     return jax.tree.map(lambda a, b: jnp.where(penalised, a, b), wide, tall)
 
 

@@ -268,7 +268,7 @@ def _fit_firth(bias, complete, data, offset, tol, max_steps):
     still, found = _linalg.after(residual, (still, theta))
     if complete:
         deficient = jnp.any(null != 0)
-        found = theta - _proof.least_norm_excess(problem, still[0][None, :], null)[0]
+        found = theta - _proof.least_norm_excess(problem, still[0][None, :], still[3])[0]
     else:
         eps = float(jnp.finfo(dtype).eps)
         least = _linalg.least_eigenvalue(_linalg.factor(_information(*still)))

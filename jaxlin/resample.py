@@ -890,7 +890,7 @@ def _permutation_test(fit, metric, static, draws, batch_size, data, weights, key
 
     values, info = values_of(y)
     # One LAPACK call after the other, see `_linalg.after`.
-    later = _linalg.after(info.residual, weights)
+    later = _linalg.after((values, info), weights)
     of_labels = _quick_folds(fit, metric, data, options, later)
 
     def quick(key):
@@ -999,8 +999,9 @@ def _select(fit, metric, static, rule, batch_size, data, weights, l2):
     size = jnp.mean(l2.reshape(count, -1), axis=1)
     chosen = jnp.argmax(jnp.where(score >= score[best] - room, size, -jnp.inf))
     weight = {} if sample_weight is None else {"sample_weight": sample_weight}
-    params, info = fit(x, y, l2=l2[chosen], **weight, **options)
-    return params, info, l2[chosen], infos
+    penalty = _linalg.after(infos, l2[chosen])
+    params, info = fit(x, y, l2=penalty, **weight, **options)
+    return params, info, penalty, infos
 
 
 def _with_offset(scores: jax.Array, offset: jax.Array | None) -> jax.Array:

@@ -17,7 +17,7 @@ from jaxlin import _checks, _implicit, _linalg
 CHUNK_BYTES = 8 * 2**20
 COLUMNS = 8
 MOST = 512
-# Entries of x in a chunk of lanes of a closed form.
+# Entries of x in a chunk of lanes that each have their own.
 CHUNK_ENTRIES = 500_000
 
 
@@ -78,20 +78,26 @@ def batched(
     return chunked(f, lanes, size, quick)
 
 
-def of_closed_form(f: Callable[..., Any]) -> Callable[..., Any]:
-    """`f(data, *others)`, a closed form, whose lanes go chunk by chunk where they are many.
+def in_chunks(f: Callable[..., tuple[Any, Any]]) -> Callable[..., tuple[Any, Any]]:
+    """`f(data, *others) -> (shared, own)`, whose lanes go chunk by chunk where they are many.
 
-    A lane is a row of many small arrays, which then stay in cache. Where several devices might hold
-    the lanes, or one has no such cache, they go at once. Derivatives are those of f at once.
+    A lane is a row of many small arrays, which then stay in cache, and a straggler keeps its own
+    chunk waiting only. Where several devices might hold the lanes, or one has no such cache, they
+    go at once. Not to be differentiated.
+
+    Args:
+      f: `shared` is the same for all lanes that share `data.x`.
     """
     many = jax.custom_batching.custom_vmap(f)
 
     @many.def_vmap
     def _(axis_size, in_batched, *operands):
         axes = jax.tree.map(lambda batched: 0 if batched else None, tuple(in_batched))
-        size = CHUNK_ENTRIES // max(operands[0].x[0].size, 1)
-        if not in_batched[0].x or axis_size <= size or size < 2 or not on_one_cpu():
-            found = jax.vmap(f, in_axes=axes, axis_size=axis_size)(*operands)
+        apart = bool(in_batched[0].x)
+        size = CHUNK_ENTRIES // max(operands[0].x[0].size, 1) if apart else 0
+        if axis_size <= size or size < 2 or not on_one_cpu():
+            out = (0 if apart else None, 0)
+            found = jax.vmap(f, in_axes=axes, out_axes=out, axis_size=axis_size)(*operands)
         else:
             leaves, tree = jax.tree.flatten(operands)
             mine = jax.tree.leaves(in_batched)
@@ -104,9 +110,20 @@ def of_closed_form(f: Callable[..., Any]) -> Callable[..., Any]:
             own = [leaf for m, leaf in zip(mine, leaves, strict=True) if m]
             size = next((s for s in range(size, size // 4, -1) if axis_size % s == 0), size)
             found = jax.lax.map(lane, own, batch_size=size)
-        return found, jax.tree.map(lambda _: True, found)
+        shared, own = found
+        return found, (jax.tree.map(lambda _: apart, shared), jax.tree.map(lambda _: True, own))
 
-    return lambda *operands: _implicit.derived(f, many(*jax.lax.stop_gradient(operands)), operands)
+    return many
+
+
+def of_closed_form(f: Callable[..., Any]) -> Callable[..., Any]:
+    """`f(data, *others)`, a closed form, its lanes `in_chunks`, with the derivatives of f."""
+    many = in_chunks(lambda *operands: ((), f(*operands)))
+
+    def fit(*operands):
+        return _implicit.derived(f, many(*jax.lax.stop_gradient(operands))[1], operands)
+
+    return fit
 
 
 def on_one_cpu() -> bool:

@@ -72,7 +72,8 @@ def descend(spec, problem, start, origin, tol, cap, before, *, doubted) -> Run:
     has passed, one more step is tried: the method converges quadratically, so it ends at the floor
     of the dtype. `before` are steps that led to the start, and count.
     """
-    step = functools.partial(advance, spec, doubted, problem, tol, before)
+    columns = _passes.held_columns(problem)
+    step = functools.partial(advance, spec, doubted, problem, columns, tol, before)
     run = begin(problem, start, origin, before)
     run = jax.lax.while_loop(lambda run: unfinished(run, cap), *_loops.steady(step, run))
     return run._replace(trials=jnp.minimum(run.trials, cap + 1))
@@ -102,14 +103,14 @@ def unfinished(run: Run, cap: jax.Array) -> jax.Array:
     return ~run.done & (run.trials <= cap + unknown)
 
 
-def advance(spec, doubted, problem, tol, before, run: Run) -> Run:
+def advance(spec, doubted, problem, columns, tol, before, run: Run) -> Run:
     """One trial: a pass over the rows."""
     point, step = run.point, run.step
     flat = step.reshape(-1)
     # In the tail a step is the direction to infinity up to the larger of exp(-score) and
     # eps exp(score): at best the root of eps.
     tail = 4 * jnp.sqrt(jnp.finfo(flat.dtype).eps)
-    trial, hess = _passes.measure(spec, problem, point.theta + step)
+    trial, hess = _passes.measure(spec, problem, point.theta + step, columns)
     curvature = _linalg.form(run.hess, flat)
     verdict = _iterate.judge(
         (point.value, point.residual),

@@ -192,23 +192,36 @@ def spread_rows(problem: Problem, thetas: jax.Array) -> jax.Array:
     return (thetas * problem.spread[None, None, :]).reshape(-1, problem.spread.size).T
 
 
-def measure(spec: Spec, problem: Problem, theta: jax.Array) -> tuple[Point, jax.Array]:
-    """J at theta `(m, p)` with its Hessian `(m p, m p)`, in one pass."""
+def held_columns(problem: Problem) -> jax.Array | None:
+    """The frame's columns of few rows, `(p, n)`, to be made once for many passes, or None."""
+    rows, entries = problem.rows, _curved_entries(problem.used.size)
+    if isinstance(rows, _rows.Streamed) or not _rows.is_one_block(rows, entries):
+        return None
+    return _frame.columns(problem, _rows.clean(rows)).T
+
+
+def measure(
+    spec: Spec, problem: Problem, theta: jax.Array, columns: jax.Array | None = None
+) -> tuple[Point, jax.Array]:
+    """J at theta `(m, p)` with its Hessian `(m p, m p)`, in one pass; see `held_columns`."""
     m, p = theta.shape
     first, second = np.triu_indices(m)
 
     def sums(block):
-        z = _frame.columns(problem, block)
+        z = _frame.columns(problem, block) if columns is None else columns.T
         scores, pull, terms = _rest(spec, problem, block, z, theta)
         curve = _curvature(spec, problem, block, scores)[:, first, second]
         return (_products(z, curve, pull), terms), ()
 
-    # Each column is there once per pair of degrees of freedom, and is to stay in cache.
-    entries = _rows.BLOCK_ENTRIES // max(1, first.size // 2)
-    (product, terms), _ = _rows.fold(sums, problem.rows, entries)
+    (product, terms), _ = _rows.fold(sums, problem.rows, _curved_entries(m))
     pairs = first.size * p
     hess = hessian_of(problem, product[:pairs].reshape(-1, p, p), m)
     return _assemble(problem, theta, product[pairs:], terms), hess
+
+
+def _curved_entries(m: int) -> int:
+    """Of x in a block: each column is there once per pair of degrees, and is to stay in cache."""
+    return _rows.BLOCK_ENTRIES // max(1, m * (m + 1) // 4)
 
 
 def _rest(spec, problem, block, z, theta) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -247,13 +260,16 @@ def _products(z: jax.Array, curve: jax.Array, rest: jax.Array) -> jax.Array:
 def _(axis_size, in_batched, z, curve, rest):
     """Lanes that share x share the products of its columns, and each is one row of a product."""
     n, p = z.shape[-2:]
-    if in_batched[0] or p > SHARED_LIMIT:
-        axes = tuple(0 if batched else None for batched in in_batched)
-        return jax.vmap(_products.fun, in_axes=axes, axis_size=axis_size)(z, curve, rest), True
     curve, rest = (
         a if batched else jnp.broadcast_to(a[None], (axis_size, *a.shape))
         for a, batched in zip((curve, rest), in_batched[1:], strict=True)
     )
+    if in_batched[0] or p > SHARED_LIMIT:
+        # With rows as columns, which batches well.
+        across = jnp.swapaxes(z, -1, -2)
+        curved = jnp.swapaxes(curve, 1, 2)[:, :, None, :] * across[..., None, :, :]
+        products = dot(curved.reshape(axis_size, -1, n), z), dot(jnp.swapaxes(rest, 1, 2), z)
+        return jnp.concatenate(products, axis=1), True
     first, second = np.triu_indices(p)
     index = np.zeros((p, p), int)
     index[first, second] = index[second, first] = np.arange(first.size)

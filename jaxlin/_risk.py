@@ -23,6 +23,7 @@ from jaxlin import (
     _frame,
     _implicit,
     _iterate,
+    _lanes,
     _linalg,
     _loops,
     _newton,
@@ -219,12 +220,14 @@ def fit(
 
 def _fit_rows(spec, rows, usable, l2, init, tol, max_steps, basis):
     """`fit` in the space of the rows, where every l2 is positive."""
-    cap = jnp.int32(NEWTON_STEPS) if max_steps is None else max_steps
-    problem = _frame.make(jax.lax.stop_gradient(rows), jax.lax.stop_gradient(l2), spec.bias, basis)
-    start = None if init is None else _frame.enter(problem, init, spec.bias)
-    outcome = _wide.solve(spec, problem, start, tol, cap)
-    found = outcome.point.theta
-    info = _info(outcome, tol, cap)
+
+    def solve(problem, init, tol, max_steps):
+        cap = jnp.int32(NEWTON_STEPS) if max_steps is None else max_steps
+        start = None if init is None else _frame.enter(problem, init, spec.bias)
+        outcome = _wide.solve(spec, problem, start, tol, cap)
+        return outcome.point.theta, _info(outcome, tol, cap)
+
+    problem, (found, info) = _framed(spec, solve, rows, l2, init, tol, max_steps, basis)
     if spec.complete:
         proper = usable & (info.status <= Status.MAX_STEPS)
         found = _wide.differentiable(spec, _frame.live(problem, rows, l2), found, proper)
@@ -233,11 +236,44 @@ def _fit_rows(spec, rows, usable, l2, init, tol, max_steps, basis):
 
 def _fit_features(spec, rows, usable, l2, init, tol, max_steps, basis):
     """`fit` in the space of the features."""
-    m = 1 if basis is None else basis.shape[1]
-    newton = is_newton(spec, rows.x.shape, m)
+    solve = functools.partial(_solved_in_features, spec)
+    problem, found = _framed(spec, solve, rows, l2, init, tol, max_steps, basis)
+    found, info, unsettled = found
+    if spec.complete:  # without, the call is eager: not differentiated
+        live = _frame.live(problem, rows, l2)
+        proper = usable & (info.status <= Status.MAX_STEPS)
+        gradient = functools.partial(_passes.flat_gradient, spec)
+        hessian = _passes.hessian(spec)
+        flat = _implicit.root(gradient, hessian, live, found.reshape(-1), proper)
+        found = flat.reshape(found.shape)
+    return _frame.leave(problem, found, spec.bias), info, unsettled & usable
+
+
+def _framed(spec, solve, rows, l2, init, tol, max_steps, basis):
+    """The problem without its rows, and `solve(problem, init, tol, max_steps)`: of no derivative.
+
+    Lanes go chunk by chunk.
+    """
+
+    def solved(rows, l2, init, tol, max_steps, basis):
+        problem = _frame.make(rows, l2, spec.bias, basis)
+        found = solve(problem, init, tol, max_steps)
+        rest = problem._replace(rows=None, centre=None, scale=None)
+        return (problem.centre, problem.scale), (rest, found)
+
+    if not isinstance(rows, _rows.Streamed) and rows.axis.name is None:
+        solved = _lanes.in_chunks(solved)
+    operands = jax.lax.stop_gradient((rows, l2, init, tol, max_steps, basis))
+    (centre, scale), (problem, found) = solved(*operands)
+    return problem._replace(centre=centre, scale=scale), found
+
+
+def _solved_in_features(spec, problem, init, tol, max_steps):
+    """theta, an Info, and whether only the complete program can tell."""
+    n, d = problem.rows.x.shape
+    newton = is_newton(spec, (n, d), problem.used.size)
     few = newton or is_truncated(spec)
     cap = jnp.int32(NEWTON_STEPS if few else OTHER_STEPS) if max_steps is None else max_steps
-    problem = _frame.make(jax.lax.stop_gradient(rows), jax.lax.stop_gradient(l2), spec.bias, basis)
     start = _frame.enter(problem, init, spec.bias)
     # The proof of what another solver found has steps of its own, unless the user counts them.
     more = max_steps is None and not newton and start.size <= DENSE_LIMIT
@@ -251,15 +287,7 @@ def _fit_features(spec, rows, usable, l2, init, tol, max_steps, basis):
         )
     else:
         outcome = _finish(spec, problem, start, tol, cap, last, init is not None)
-    found, info = said(problem, outcome, tol, last)
-    if spec.complete:  # without, the call is eager: not differentiated
-        live = _frame.live(problem, rows, l2)
-        proper = usable & (info.status <= Status.MAX_STEPS)
-        gradient = functools.partial(_passes.flat_gradient, spec)
-        hessian = _passes.hessian(spec)
-        flat = _implicit.root(gradient, hessian, live, found.reshape(-1), proper)
-        found = flat.reshape(found.shape)
-    return _frame.leave(problem, found, spec.bias), info, outcome.unsettled & usable
+    return *said(problem, outcome, tol, last), outcome.unsettled
 
 
 def said(problem: Problem, outcome: _newton.Outcome, tol, cap) -> tuple[jax.Array, Info]:

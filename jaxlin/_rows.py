@@ -181,10 +181,10 @@ def _fold_stream(f, rows, entries):
 
 
 def _fold_here(f, rows, entries):
+    if is_one_block(rows, entries):
+        return f(clean(rows))
     n, d = rows.x.shape
     size = block_rows(d, entries)
-    if n < 2 * size:
-        return f(clean(rows))
     sums, maxima = jax.eval_shape(lambda r: f(clean(r)), take(rows, 0, size))
     return _scan(
         lambda i: f(_block(rows, i, size)[1]),
@@ -353,6 +353,12 @@ def one_row(rows: Rows) -> jax.Array:
     rank = jnp.where(jnp.any(rows.weight > 0), place, 0)
     first = across((), rank.astype(own.dtype), rows.axis)[1] == rank.astype(own.dtype)
     return across(jnp.where(first & (rank > 0), own, 0), (), rows.axis)[0]
+
+
+def is_one_block(rows: Rows, entries: int) -> bool:
+    """Whether a fold takes all rows at once."""
+    n, d = rows.x.shape
+    return n < 2 * block_rows(d, entries)
 
 
 def block_rows(d: int, entries: int = BLOCK_ENTRIES) -> int:

@@ -201,7 +201,7 @@ def _begun(spec, doubted, run, start, trials):
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _newton_step(spec, doubted, run, before, carry):
-    return _newton.advance(spec, doubted, run.problem, run.tol, before, carry)
+    return _newton.advance(spec, doubted, run.problem, None, run.tol, before, carry)
 
 
 @functools.partial(jax.jit, static_argnums=0)

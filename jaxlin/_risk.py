@@ -250,22 +250,21 @@ def _fit_features(spec, rows, usable, l2, init, tol, max_steps, basis):
 
 
 def _framed(spec, solve, rows, l2, init, tol, max_steps, basis):
-    """The problem without its rows, and `solve(problem, init, tol, max_steps)`: of no derivative.
+    """The problem, and `solve(problem, init, tol, max_steps)`, lanes chunk by chunk.
 
-    Lanes go chunk by chunk.
+    Neither has a derivative.
     """
 
     def solved(rows, l2, init, tol, max_steps, basis):
         problem = _frame.make(rows, l2, spec.bias, basis)
         found = solve(problem, init, tol, max_steps)
-        rest = problem._replace(rows=None, centre=None, scale=None)
-        return (problem.centre, problem.scale), (rest, found)
+        return (problem.centre, problem.scale), (problem[3:], found)
 
     if not isinstance(rows, _rows.Streamed) and rows.axis.name is None:
         solved = _lanes.in_chunks(solved)
     operands = jax.lax.stop_gradient((rows, l2, init, tol, max_steps, basis))
-    (centre, scale), (problem, found) = solved(*operands)
-    return problem._replace(centre=centre, scale=scale), found
+    shared, (rest, found) = solved(*operands)
+    return Problem(operands[0], *shared, *rest), found
 
 
 def _solved_in_features(spec, problem, init, tol, max_steps):

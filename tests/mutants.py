@@ -883,7 +883,7 @@ FAULTS = [
             "lanes are chunked with none of what they share",
             "filled = [next(each) if m else leaf",
             "filled = [next(each) if m else leaf * 0",
-            "statistics::chunks_of_lanes_are_all_lanes",
+            "lanes::chunks_are_all_lanes",
         ),
     ),
     *of(
@@ -1346,8 +1346,14 @@ FAULTS = [
         ),
         (
             "softplus overflows",
-            "jnp.log1p(jnp.exp(-jnp.abs(u)))",
-            "jnp.log1p(jnp.exp(jnp.abs(u)))",
+            "_log1p_of_share(jnp.exp(-jnp.abs(u)))",
+            "_log1p_of_share(jnp.exp(jnp.abs(u)))",
+            "losses::logistic_has_full_relative_accuracy",
+        ),
+        (
+            "a series that ends early",
+            "terms = 16 if e.dtype",
+            "terms = 12 if e.dtype",
             "losses::logistic_has_full_relative_accuracy",
         ),
         (
@@ -1611,6 +1617,12 @@ FAULTS = [
     ),
     *of(
         "resample.py",
+        (
+            "factorisations beside those of the fit before",
+            "later = _linalg.after((values, info), weights)",
+            "later = weights",
+            "one_at_a_time::functions_of_fits[_permutations]",
+        ),
         (
             "a loss is taken for a gain",
             "return metric not in (metrics.log_loss, metrics.brier)",

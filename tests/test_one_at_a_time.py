@@ -60,7 +60,9 @@ def beside_each_other(text: str) -> tuple[int, list[tuple[str, str]]]:
         count += len(mine)
         for i, name in enumerate(mine):
             before = _needed(body, name)
-            pairs += [(a, name) for a in mine[:i] if a not in before and name not in _needed(body, a)]
+            pairs += [
+                (a, name) for a in mine[:i] if a not in before and name not in _needed(body, a)
+            ]
     return count, pairs
 
 

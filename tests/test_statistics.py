@@ -7,7 +7,6 @@ import pytest
 
 from jaxlin import (
     _checks,
-    _lanes,
     _linalg,
     _scatter,
     _statistics,
@@ -153,28 +152,6 @@ def test_dependent_columns_are_told_though_0_is_not_their_mean(monkeypatch, fit,
     y = rng.integers(0, K, (60, 2_000))
     _, info = jax.vmap(lambda x, y: fit(x, y, num_classes=K))(x.astype(dtype), y)
     np.testing.assert_array_equal(info.status, Status.RANK_DEFICIENT)
-
-
-@pytest.mark.parametrize("lanes", [12, 13])
-def test_chunks_of_lanes_are_all_lanes(monkeypatch, lanes):
-    x, y = drawn(lanes * 23, 3)
-    x, y = x.reshape(lanes, 23, 3), y.reshape(lanes, 23)
-    x[3, 1, 1] = np.inf
-
-    def fit(l2):
-        return jax.vmap(lambda x, y: least_squares.fit(x, y, num_classes=K, l2=l2))(x, y)
-
-    at_once = fit(0.1)
-    jax.clear_caches()
-    monkeypatch.setattr(_lanes, "CHUNK_ENTRIES", 4 * 23 * 3)
-    monkeypatch.setattr(_lanes, "on_one_cpu", lambda: True)
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12), fit(0.1), at_once)
-    assert "scan" in str(jax.make_jaxpr(fit)(0.2))
-    good = np.arange(lanes) != 3
-    slope = jax.jacrev(lambda l2: fit(l2)[0].weights)(0.1)[good]
-    by_difference = (fit(0.1 + 1e-5)[0].weights - fit(0.1 - 1e-5)[0].weights)[good] / 2e-5
-    np.testing.assert_allclose(slope, by_difference, rtol=1e-6, atol=1e-9)
-    jax.clear_caches()
 
 
 @pytest.mark.parametrize("p", [0, 1, 5, _linalg.FEW_SIDES, _linalg.FEW_SIDES + 1])

@@ -1,0 +1,77 @@
+"""Many lanes as chunks: the same values, derivatives and statuses as all at once."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxlin import _lanes, least_squares, logistic, softmax
+from jaxlin.types import Status
+
+LANES, N, D, K, SIZE = 13, 23, 3, 3, 4
+
+# Each of a scalar penalty; the last has more features than rows, and is solved in their space.
+FITS = {
+    "least_squares": (functools.partial(least_squares.fit, num_classes=K), N, D),
+    "logistic": (lambda x, y, l2: logistic.fit(x, jnp.minimum(y, 1), l2=l2), N, D),
+    "softmax": (functools.partial(softmax.fit, num_classes=K), N, D),
+    "logistic, by rows": (lambda x, y, l2: logistic.fit(x, jnp.minimum(y, 1), l2=l2), 6, 300),
+}
+
+
+# One lane more than fill their chunks, and as many.
+CASES = [(name, LANES) for name in FITS] + [("logistic", LANES - 1)]
+
+
+@pytest.fixture(params=CASES, ids=str)
+def lanes(request):
+    """`(fit of all lanes at a penalty, x, entries of x in a chunk)`."""
+    name, count = request.param
+    fit, n, d = FITS[name]
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(count, n, d)), np.arange(count * n).reshape(count, n) % K
+    x[..., 0] += y
+    x[3, 1, 1] = np.inf
+
+    def all_of(x, l2):
+        return jax.vmap(lambda x, y: fit(x, y, l2=l2))(x, jnp.asarray(y))
+
+    jax.clear_caches()
+    yield all_of, jnp.asarray(x), SIZE * n * d
+    jax.clear_caches()
+
+
+def chunk(monkeypatch, entries):
+    jax.clear_caches()
+    monkeypatch.setattr(_lanes, "CHUNK_ENTRIES", entries)
+    monkeypatch.setattr(_lanes, "on_one_cpu", lambda: True)
+
+
+def test_chunks_are_all_lanes(monkeypatch, lanes):
+    fit, x, entries = lanes
+
+    def slope(l2):
+        return jax.jacrev(lambda l2: fit(x, l2)[0].weights)(l2)
+
+    at_once, slopes = fit(x, 0.1), slope(0.1)
+    chunk(monkeypatch, entries)
+    assert f"length={LANES // SIZE}\n" in str(jax.make_jaxpr(fit)(x, 0.2))
+    (params, info), (of_all, said) = fit(x, 0.1), at_once
+    np.testing.assert_array_equal(info.status, said.status)
+    assert info.status[3] == Status.INVALID_DATA and np.sum(info.status > 1) == 1
+    for a, b in zip(params, of_all, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-10)
+    good = np.arange(len(x)) != 3
+    np.testing.assert_allclose(slope(0.1)[good], slopes[good], rtol=1e-7, atol=1e-9)
+    assert np.all(np.isnan(slope(0.1)[3]))
+
+
+def test_a_bad_lane_of_a_chunk_is_alone(monkeypatch, lanes):
+    fit, x, entries = lanes
+    chunk(monkeypatch, entries)
+    mended = fit(x.at[3].set(x[2]), 0.1)
+    good = np.arange(len(x)) != 3
+    for a, b in zip(jax.tree.leaves(fit(x, 0.1)), jax.tree.leaves(mended), strict=True):
+        np.testing.assert_array_equal(a[good], b[good])

@@ -266,8 +266,8 @@ def _(axis_size, in_batched, z, curve, rest):
     )
     if in_batched[0] or p > SHARED_LIMIT:
         # With rows as columns, which batches well.
-        across = jnp.swapaxes(z, -1, -2)
-        curved = jnp.swapaxes(curve, 1, 2)[:, :, None, :] * across[..., None, :, :]
+        across = jnp.swapaxes(z, -1, -2).reshape(-1, 1, p, n)
+        curved = jnp.swapaxes(curve, 1, 2)[:, :, None, :] * across
         products = dot(curved.reshape(axis_size, -1, n), z), dot(jnp.swapaxes(rest, 1, 2), z)
         return jnp.concatenate(products, axis=1), True
     first, second = np.triu_indices(p)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxlin import _lanes, least_squares, logistic, softmax
+from jaxlin import _lanes, _passes, least_squares, logistic, softmax
 from jaxlin.types import Status
 
 LANES, N, D, K, SIZE = 13, 23, 3, 3, 4
@@ -75,3 +75,17 @@ def test_a_bad_lane_of_a_chunk_is_alone(monkeypatch, lanes):
     good = np.arange(len(x)) != 3
     for a, b in zip(jax.tree.leaves(fit(x, 0.1)), jax.tree.leaves(mended), strict=True):
         np.testing.assert_array_equal(a[good], b[good])
+
+
+def test_lanes_that_share_many_columns():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(90, _passes.SHARED_LIMIT + 6)), np.arange(90) % K
+    weights = jnp.asarray(rng.integers(0, 3, (2, 90)), float)
+
+    def fit(weight):
+        return softmax.fit(x, y, num_classes=K, l2=0.1, sample_weight=weight)
+
+    found, info = jax.vmap(fit)(weights)
+    for i, weight in enumerate(weights):
+        np.testing.assert_allclose(found.weights[i], fit(weight)[0].weights, rtol=1e-9, atol=1e-12)
+        assert info.status[i] == Status.CONVERGED

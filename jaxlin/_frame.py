@@ -303,6 +303,7 @@ def in_row_space(problem: Problem) -> tuple[Problem, Callable[[jax.Array], jax.A
     root = jnp.where(held, jax.lax.rsqrt(jnp.where(held, problem.penalty[:d], 1)), 0)
     z = columns(problem, _rows.clean(rows))[:, :d] * (problem.spread[:d] * root)[None, :]
     q, r = jnp.linalg.qr(_rows.where_rows(rows.weight > 0, z).T)
+    r = _linalg.after(q, r)
     ones = jnp.ones(r.shape[1], z.dtype)
     plain = make(rows._replace(x=r.T, feature_mask=None), ones, bias)
 

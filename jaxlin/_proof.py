@@ -45,10 +45,11 @@ class Proof(NamedTuple):
 def undamped(problem: Problem, point: Point, hess: jax.Array, *, least) -> Proof:
     """The proof by the Hessian's own factor, where a penalty leaves no direction unseen."""
     whole = _linalg.factor(hess)
+    decrement, least_eigenvalue = _judged(whole, point)
     return Proof(
         whole=whole,
-        decrement=jnp.linalg.norm(_linalg.half_solve(whole, point.grad.reshape(-1))),
-        sound=_linalg.least_eigenvalue(whole) >= least,
+        decrement=decrement,
+        sound=least_eigenvalue >= least,
         excess=jnp.zeros_like(point.theta),
         noise=jnp.zeros_like(point.noise),
         deficient=jnp.bool_(False),
@@ -64,20 +65,26 @@ def on_range(problem: Problem, point: Point, hess: jax.Array, *, least) -> Proof
     lifted = null * jnp.sqrt(curvature / jnp.where(size > 0, size, 1))[None, :]
     lent = jnp.kron(jnp.eye(m, dtype=hess.dtype), dot(lifted, lifted.T))
     whole = _linalg.factor(hess + lent)
-    decrement = jnp.linalg.norm(_linalg.half_solve(whole, point.grad.reshape(-1)))
-    excess = least_norm_excess(problem, point.theta, _linalg.after(decrement, null))
+    decrement, least_eigenvalue = _judged(whole, point)
+    excess = least_norm_excess(problem, point.theta, _linalg.after(least_eigenvalue, null))
     unit = jnp.where(problem.unit[:d] > 0, problem.unit[:d], 1)
     moved = jnp.linalg.norm(excess[:, :d] / unit[None, :])
     eps = jnp.finfo(hess.dtype).eps
     return Proof(
         whole=whole,
         decrement=decrement,
-        sound=_linalg.least_eigenvalue(whole) >= least,
+        sound=least_eigenvalue >= least,
         excess=excess,
         # What no row sees beyond rounding changes the scores by rounding.
         noise=ROUNDING_ULPS * d * eps * moved * point.curve,
         deficient=jnp.any(size > 0),
     )
+
+
+def _judged(whole: _linalg.Factor, point: Point) -> tuple[jax.Array, jax.Array]:
+    """The decrement, and a bound of the least eigenvalue, one LAPACK call after the other."""
+    decrement = jnp.linalg.norm(_linalg.half_solve(whole, point.grad.reshape(-1)))
+    return decrement, _linalg.least_eigenvalue(_linalg.after(decrement, whole))
 
 
 def leverage_bound(problem: Problem, whole: _linalg.Factor) -> jax.Array:

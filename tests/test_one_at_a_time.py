@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxlin import fisher, lda, logistic, losses, metrics, qda, resample, softmax, svm
+from jaxlin import _linalg, fisher, lda, logistic, losses, metrics, qda, resample, softmax, svm
 
 COMPUTATION = re.compile(r"(?:ENTRY )?%?([\w.\-]+) \(.*\) -> .* \{$")
 INSTRUCTION = re.compile(r"\s+(?:ROOT )?%?([\w.\-]+) = (.*)$")
@@ -21,7 +21,9 @@ INSTRUCTION = re.compile(r"\s+(?:ROOT )?%?([\w.\-]+) = (.*)$")
 RUNS = re.compile(r"(?:to_apply|body|condition|calls|\w+_computation)=%?([\w.\-]+)")
 BRANCHES = re.compile(r"branch_computations=\{([^}]*)\}")
 
-LANES, N, D = 6, 40, 4
+LANES, N = 6, 40
+# Of more columns triangles are inverted by LAPACK too.
+COLUMNS = (4, _linalg.FEW_SIDES + 2)
 
 
 def computations(text: str) -> dict[str, dict[str, str]]:
@@ -78,9 +80,9 @@ def _needed(body: dict[str, str], name: str) -> set[str]:
     return found
 
 
-def _data():
+def _data(d):
     rng = np.random.default_rng(0)
-    x = rng.normal(size=(LANES, N, D)).astype(np.float32)
+    x = rng.normal(size=(LANES, N, d)).astype(np.float32)
     return jnp.asarray(x), jnp.asarray(rng.integers(0, 2, (LANES, N)))
 
 
@@ -96,9 +98,10 @@ FITS = {
 }
 
 
+@pytest.mark.parametrize("d", COLUMNS)
 @pytest.mark.parametrize("name", FITS)
-def test_lanes_of_a_fit(name):
-    _check(jax.vmap(FITS[name]), *_data())
+def test_lanes_of_a_fit(name, d):
+    _check(jax.vmap(FITS[name]), *_data(d))
 
 
 def _permutations(x, y):
@@ -116,7 +119,7 @@ def _selected(x, y):
 
 @pytest.mark.parametrize("function", [_permutations, _selected])
 def test_functions_of_fits(function):
-    x, y = _data()
+    x, y = _data(COLUMNS[0])
     _check(function, x[0], y[0])
 
 

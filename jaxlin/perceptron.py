@@ -38,6 +38,9 @@ from jaxlin import _checks, _loops, _rows
 from jaxlin._linalg import dot, power_of_two
 from jaxlin.types import Hyperplane, Info, Status
 
+# So many lanes fill the vectors that a visit of all is made of.
+MANY_LANES = 16
+
 
 def fit(
     x: Any,
@@ -273,25 +276,39 @@ def mistake_bound(
     return _mistake_bound(_cast(params, data, "params"), data, bias=bias)
 
 
-class _Task(NamedTuple):
-    """What the loops read. Rows without weight have sign 0 and are never a mistake.
+class _Visits(NamedTuple):
+    """What the visits of an epoch read; of many lanes the last axis, but in an x that they share.
 
-    rows: weights scaled by a power of two to at most 1, so that integers stay exact
-    sign: `(n,)` t, or 0
-    rate: `(n,)` step_size * sample_weight * t
-    listed: `(n,)` row indices, those with weight first; None without a key
-    present: `()` int32, the number of rows with weight
-    key: a PRNG key, or None for each row in its turn
-    bias: a Python bool
+    x: `(n, d)`
+    weight: `(n,)`, scaled by a power of two to at most 2, 0 where the row is absent
+    sign: `(n,)`, t where there is weight, 0 elsewhere
+    rate: `(n,)`, step * weight * t
+    feature_mask: `(d,)` or None
+    bias: `()` bool
+    """
+
+    x: jax.Array
+    weight: jax.Array
+    sign: jax.Array
+    rate: jax.Array
+    feature_mask: jax.Array | None
+    bias: jax.Array
+
+
+class _Task(NamedTuple):
+    """What a run is of.
+
+    rows: of the weights that its visits have
+    listed: `(n,)`, the rows with weight first, or None
+    present: `()` int32, how many these are
+    key: what rows are drawn by, or None: each in its turn
     """
 
     rows: _rows.Rows
-    sign: jax.Array
-    rate: jax.Array
+    visits: _Visits
     listed: jax.Array | None
     present: jax.Array
     key: Any
-    bias: bool
 
 
 class _State(NamedTuple):
@@ -377,18 +394,41 @@ def _task(rows, valid, data, key, step_size, bias):
     given = _given_weight(data)
     weight = jnp.where(valid, given / power_of_two(jnp.max(given)), 0)
     sign = jnp.where(weight != 0, 2 * rows.y.astype(weight.dtype) - 1, 0)
-    return _Task(
-        rows=rows._replace(weight=weight),
+    visits = _Visits(
+        x=rows.x,
+        weight=weight,
         sign=sign,
         rate=step_size * given * sign,
+        feature_mask=rows.feature_mask,
+        bias=jnp.asarray(bias),
+    )
+    return _Task(
+        rows=rows._replace(weight=weight),
+        visits=visits,
         listed=None if key is None else jnp.argsort(weight == 0, stable=True),
         present=jnp.sum(weight != 0, dtype=jnp.int32),
         key=key,
-        bias=bias,
     )
 
 
 def _loop(method, task, start, max_epochs, valid):
+    """The epochs. Of many lanes each visit is one of vectors over them, so these are put last."""
+    loop = partial(_epochs, method)
+    many = jax.custom_batching.custom_vmap(loop)
+
+    @many.def_vmap
+    def _(axis_size, in_batched, visits, *others):
+        if axis_size < MANY_LANES or task.key is not None:
+            return _each(loop, axis_size, in_batched, (visits, *others))
+        moved = jax.tree.map(lambda a, b: jnp.moveaxis(a, 0, -1) if b else a, visits, in_batched[0])
+        return _each(loop, axis_size, in_batched, (moved, *others), first=-1)
+
+    return many(task.visits, task._replace(visits=None), start, max_epochs, valid)
+
+
+def _epochs(method, visits, task, start, max_epochs, valid):
+    task = task._replace(visits=visits)
+
     def more(state):
         return (state.epoch < max_epochs) & ~state.done
 
@@ -416,32 +456,30 @@ def _plain_epoch(task, state):
 
 
 def _averaged_epoch(task, state):
-    start = state.params
 
-    def drifted(drift, params, wrong, weight):
-        return jax.tree.map(
-            lambda s, a, b: jnp.where(weight != 0, s + (a - b), s), drift, params, start
-        )
+    def drifted(drift, start, params, wrong, weight):
+        moved = jax.tree.map(lambda s, a, b: s + (a - b), drift, params, start)
+        return _either(weight != 0, moved, drift)
 
     # Summed as distance from the epoch's start, and by epoch: a sum of 1e8 planes would stagnate.
-    zero = jax.tree.map(jnp.zeros_like, start)
+    zero = jax.tree.map(jnp.zeros_like, state.params)
     params, mistakes, drift = _walk(task, state, drifted, zero)
-    visits, turn = (a.astype(task.rate.dtype) for a in (task.present, state.epoch + 1))
-    mean = jax.tree.map(lambda b, s: b + s / visits, start, drift)
+    visits, turn = (a.astype(task.visits.rate.dtype) for a in (task.present, state.epoch + 1))
+    mean = jax.tree.map(lambda b, s: b + s / visits, state.params, drift)
     answer = jax.tree.map(lambda a, m: a + (m - a) / turn, state.answer, mean)
     left = _verdict(task.rows, answer).mistakes
     return state._replace(params=params, answer=answer, done=left == 0), mistakes
 
 
 def _pocket_epoch(task, state):
-    def longest(seen, params, wrong, weight):
+    def longest(seen, start, params, wrong, weight):
         run, best, candidate = seen
         run = jnp.where(wrong, 0, run + weight)
         longer = run > best
-        candidate = jax.tree.map(lambda a, b: jnp.where(longer, a, b), params, candidate)
+        candidate = _either(longer, params, candidate)
         return run, jnp.maximum(run, best), candidate
 
-    zero = jnp.zeros((), task.rate.dtype)
+    zero = jnp.zeros((), task.visits.rate.dtype)
     params, mistakes, (_, _, candidate) = _walk(task, state, longest, (zero, zero, state.params))
     # argmin takes the first of equals, so the pocket changes only for the strictly better.
     planes = jax.tree.map(lambda *a: jnp.stack(a), state.answer, candidate, params)
@@ -457,29 +495,73 @@ _POCKET = _Method(epoch=_pocket_epoch, objective=lambda verdict: verdict.share)
 
 
 def _walk(task, state, observe, seen):
-    """One epoch: n visits, each followed by `seen = observe(seen, params, wrong, weight)`."""
-    rows, dtype = task.rows, task.rate.dtype
-    n, _ = rows.x.shape
-    picks = None if task.key is None else _picks(task, state.epoch)
+    """One epoch: n visits, after each `seen = observe(seen, start, params, wrong, weight)`.
+
+    The last axis of all that `observe` is given is that of lanes, where there are lanes.
+    """
+    walk = partial(_visited, observe)
+    carry = state.params, jnp.zeros((), jnp.int32), seen
+    if task.key is not None:
+        return walk(task.visits, carry, _picks(task, state.epoch))
+    many = jax.custom_batching.custom_vmap(walk)
+
+    @many.def_vmap
+    def _(axis_size, in_batched, *operands):
+        if axis_size < MANY_LANES:
+            return _each(walk, axis_size, in_batched, operands)
+        visits, carry = jax.tree.map(partial(_lanes_last, axis_size), operands, tuple(in_batched))
+        if not in_batched[0].x:
+            visits = visits._replace(x=operands[0].x)
+        found = jax.tree.map(lambda a: jnp.moveaxis(a, -1, 0), walk(visits, carry))
+        return found, jax.tree.map(lambda _: True, found)
+
+    return many(task.visits, carry)
+
+
+def _each(f, axis_size, in_batched, operands, first=0):
+    """`f` under a plain vmap, as a rule returns it; lanes of the first operand are at `first`."""
+    axes = [jax.tree.map(lambda batched: 0 if batched else None, tree) for tree in in_batched]
+    axes[0] = jax.tree.map(lambda batched: first if batched else None, in_batched[0])
+    found = jax.vmap(f, in_axes=tuple(axes), axis_size=axis_size)(*operands)
+    return found, jax.tree.map(lambda _: True, found)
+
+
+def _lanes_last(axis_size, a, batched):
+    a = jnp.asarray(a)
+    alike = jnp.broadcast_to(a[..., None], (*a.shape, axis_size))
+    return jnp.moveaxis(a, 0, -1) if batched else alike
+
+
+def _visited(observe, visits, carry, picks=None):
+    """`(params, mistakes, seen)` once each row has had its turn; lanes are the last axis."""
+    start, *_ = carry
+    dtype = visits.rate.dtype
 
     # The index is the loop's own, not a carry: under vmap a visit then slices instead of gathering.
     def visit(i, carry):
         plane, mistakes, seen = carry
         i = i if picks is None else picks[i]
-        row = jax.lax.dynamic_index_in_dim(rows.x, i, keepdims=False).astype(dtype)
-        if rows.feature_mask is not None:
-            row = jnp.where(rows.feature_mask, row, 0)
-        score = jnp.sum(row * plane.weights) + plane.bias
-        wrong = (task.sign[i] * score <= 0) & (task.sign[i] != 0)
-        plane = Hyperplane(
-            weights=jnp.where(wrong, plane.weights + task.rate[i] * row, plane.weights),
-            bias=jnp.where(wrong & task.bias, plane.bias + task.rate[i], plane.bias),
-        )
-        seen = observe(seen, plane, wrong, rows.weight[i])
+        row = jax.lax.dynamic_index_in_dim(visits.x, i, keepdims=False).astype(dtype)
+        row = row.reshape(row.shape + (1,) * (plane.weights.ndim - row.ndim))
+        if visits.feature_mask is not None:
+            row = jnp.where(visits.feature_mask, row, 0)
+        score = jnp.sum(row * plane.weights, axis=0) + plane.bias
+        sign, rate = visits.sign[i], visits.rate[i]
+        wrong = (sign * score <= 0) & (sign != 0)
+        weights = jnp.where(wrong[None], plane.weights + rate[None] * row, plane.weights)
+        moved = jnp.where(wrong & visits.bias, plane.bias + rate, plane.bias)
+        plane = Hyperplane(weights=weights, bias=moved)
+        seen = observe(seen, start, plane, wrong, visits.weight[i])
         return plane, mistakes + wrong.astype(jnp.int32), seen
 
-    return jax.lax.fori_loop(
-        0, n, *_loops.steady_fori(visit, (state.params, jnp.zeros((), jnp.int32), seen))
+    return jax.lax.fori_loop(0, visits.x.shape[0], *_loops.steady_fori(visit, carry))
+
+
+def _either(condition, this, that):
+    """One plane or the other; the last axis is of lanes, if there are any."""
+    return Hyperplane(
+        weights=jnp.where(condition[None], this.weights, that.weights),
+        bias=jnp.where(condition, this.bias, that.bias),
     )
 
 
@@ -519,10 +601,10 @@ def _report(method, task, state, verdict, valid):
         Status.CONVERGED,
         jnp.where(state.done | clean, Status.STALLED, Status.MAX_STEPS),
     )
-    both = jnp.any(task.sign > 0) & jnp.any(task.sign < 0)
+    both = jnp.any(task.visits.sign > 0) & jnp.any(task.visits.sign < 0)
     status = jnp.where(both, status, Status.CLASS_TOO_SMALL)
     params = jax.tree.map(lambda a: jnp.where(valid, a, jnp.nan), state.answer)
-    residual = verdict.mistakes.astype(task.rate.dtype)
+    residual = verdict.mistakes.astype(task.visits.rate.dtype)
     info = Info(
         status=jnp.where(valid, status, Status.INVALID_DATA).astype(jnp.int32),
         steps=jnp.where(valid, state.steps, 0),

@@ -1247,8 +1247,8 @@ FAULTS = [
         "perceptron.py",
         (
             "a row on the plane is right",
-            "wrong = (task.sign[i] * score <= 0)",
-            "wrong = (task.sign[i] * score < 0)",
+            "wrong = (sign * score <= 0)",
+            "wrong = (sign * score < 0)",
             "perceptron::boolean_functions_are_the_textbook_loop",
         ),
         (
@@ -1261,10 +1261,16 @@ FAULTS = [
         ),
         (
             "a mean over rows without weight",
-            "b + s / visits, start, drift",
-            "b + s / len(task.sign), start, drift",
+            "b + s / visits, state.params, drift",
+            "b + s / len(task.rows.weight), state.params, drift",
             "perceptron::a_row_of_weight_zero_is_absent",
             "perceptron::averaged_is_the_mean_over_visits",
+        ),
+        (
+            "rows of lanes that are put last are scrambled",
+            "return jnp.moveaxis(a, 0, -1) if batched else",
+            "return a.reshape(*a.shape[1:], -1) if batched else",
+            "perceptron::lanes_are_single_fits",
         ),
         (
             "the pocket takes what is as good",

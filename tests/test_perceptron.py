@@ -195,17 +195,37 @@ def test_a_masked_feature_is_absent(fit):
     assert_same(info, told)
 
 
+# Few lanes, and so many that each visit is one of vectors over them.
+LANES = pytest.mark.parametrize("count", [4, perceptron.MANY_LANES + 2])
+
+
+@LANES
 @pytest.mark.parametrize("fit", FITS)
-def test_lanes_are_single_fits(fit):
-    problems = [integer_problem(seed) for seed in range(4)]
+def test_lanes_are_single_fits(fit, count):
+    problems = [integer_problem(seed) for seed in range(count)]
     x, y, w = (np.stack(a) for a in zip(*problems, strict=True))
-    lanes = jax.vmap(lambda x, y, w: fit(x, y, sample_weight=w, max_epochs=7))(x, y, w)
-    shared = jax.vmap(lambda w: fit(x[0], y[0], sample_weight=w, max_epochs=7))(w)
-    for i in range(4):
-        single = fit(x[i], y[i], sample_weight=w[i], max_epochs=7)
-        assert_same(jax.tree.map(lambda a, i=i: a[i], lanes), single)
-        single = fit(x[0], y[0], sample_weight=w[i], max_epochs=7)
-        assert_same(jax.tree.map(lambda a, i=i: a[i], shared), single)
+    mask = np.random.default_rng(0).random((count, x.shape[2])) < 0.7
+
+    def of(x, y, w, mask, key=None):
+        return fit(x, y, sample_weight=w, feature_mask=mask, max_epochs=7, key=key)
+
+    lanes = jax.vmap(of)(x, y, w, mask)
+    keys = jax.random.split(jax.random.key(0), count)
+    shared = jax.vmap(lambda w, mask, key: of(x[0], y[0], w, mask, key))(w, mask, keys)
+    nested = jax.vmap(lambda x, y: jax.vmap(partial(of, x, y))(w, mask))(x, y)
+    for i in range(count):
+        assert_near(lane(lanes, i), of(x[i], y[i], w[i], mask[i]))
+        assert_near(lane(shared, i), of(x[0], y[0], w[i], mask[i], keys[i]))
+        assert_near(lane(lane(nested, i), -1 - i), of(x[i], y[i], w[-1 - i], mask[-1 - i]))
+
+
+def assert_near(one, other):
+    """Of integers all is exact but the division of a mean."""
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-14, atol=1e-15), one, other)
+
+
+def lane(tree, i):
+    return jax.tree.map(lambda a: a[i], tree)
 
 
 def case(x=X, y=AND, weight=(1.0, 1.0, 1.0, 1.0), w=(0.0, 0.0), b=0.0, epochs=50, step=1.0):
@@ -247,14 +267,15 @@ ENDS = [
 ]
 
 
+@LANES
 @pytest.mark.parametrize("fit", FITS)
-def test_every_status_alone_and_among_neighbours(fit):
+def test_every_status_alone_and_among_neighbours(fit, count):
     def of(c):
         return fit(**c)
 
     batch = jax.jit(jax.vmap(of))
     stack = partial(jax.tree.map, lambda *a: np.stack(a))
-    clean = jax.tree.map(lambda a: a[0], batch(stack(GOOD, GOOD, GOOD)))
+    clean = lane(batch(stack(*[GOOD] * count)), 0)
     for status, bad in ENDS:
         alone = jax.jit(of)(bad)
         assert alone[1].status == status, (status, bad)
@@ -267,10 +288,10 @@ def test_every_status_alone_and_among_neighbours(fit):
         else:
             assert_same(of(bad), alone)
             assert all(np.all(np.isfinite(a)) for a in jax.tree.leaves(alone))
-        lanes = batch(stack(GOOD, bad, GOOD))
-        assert_same(jax.tree.map(lambda a: a[1], lanes), alone)
-        for i in (0, 2):
-            assert_same(jax.tree.map(lambda a, i=i: a[i], lanes), clean)
+        lanes = batch(stack(GOOD, bad, *[GOOD] * (count - 2)))
+        assert_same(lane(lanes, 1), alone)
+        for i in (0, *range(2, count)):
+            assert_same(lane(lanes, i), clean)
 
 
 def test_converged_is_exact_separation():
@@ -370,5 +391,5 @@ def test_it_starts_from_init():
 
 
 def test_reverse_mode_raises():
-    with pytest.raises(ValueError, match="while_loop"):
+    with pytest.raises(ValueError, match="reverse-mode"):
         jax.grad(lambda x: perceptron.fit(x, AND)[0].weights[0])(X)

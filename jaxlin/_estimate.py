@@ -136,11 +136,10 @@ def at(model: Model, arguments: Given) -> Estimate:
     # Near in standard errors, or as near as a fit comes in this precision.
     near = jnp.maximum(NEAR / jnp.sqrt(total), 16 * eps ** (2 / 3))
     m, p = theta.shape
-    half = _linalg.half_solve(factor, jnp.eye(m * p, dtype=theta.dtype))
-    # As `_linalg.least_eigenvalue`.
-    least = 1 / jnp.sum((half / factor.scale[None, :]) ** 2)
+    root = _linalg.inverse_root(_linalg.after((decrement, step), factor))
+    least = _linalg.least_eigenvalue(factor, root)
     regular &= least >= _linalg.RANK_ULPS * theta.size * eps
-    parts = half.T.reshape(m, p, m * p) * problem.spread[None, :, None]
+    parts = root.T.reshape(m, p, m * p) * problem.spread[None, :, None]
     found = Estimate(
         problem=problem,
         total=total,

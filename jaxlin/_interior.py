@@ -166,7 +166,7 @@ def _advance(kind: Kind, task: Task, tol: jax.Array, state: _State) -> _State:
     ground = -(task.penalty * theta - jnp.sum(pulled[:2], axis=0))
 
     # For four systems the inverse of L is less work than as many pairs of triangular solves.
-    half = _linalg.half_solve(whole, jnp.eye(theta.size, dtype=theta.dtype))
+    half = _linalg.inverse_root(whole)
 
     def solution(force):
         first = dot(half.T, dot(half, force))

@@ -35,9 +35,8 @@ def chunk_size(batch_size: Any, lanes: int, n: int, d: int, dtype: Any) -> int:
 def chunked(f: Callable, lanes: Any, size: int, quick: Callable | None = None) -> Any:
     """`f` over the leading axis of every leaf, `size` lanes at a time in one compiled loop.
 
-    The last chunk is filled up with copies of the last lane, so that one program does. `quick`
-    returns what f does, and whether that is sound: a chunk in which all is needs no f, and a lane
-    that is sound has the same value whatever its neighbours need.
+    `quick` returns what f does, and whether that is sound: a chunk in which all is needs no f, and
+    a lane that is sound has the same value whatever its neighbours need.
     """
     count = jax.tree.leaves(lanes)[0].shape[0]
 
@@ -58,14 +57,30 @@ def chunked(f: Callable, lanes: Any, size: int, quick: Callable | None = None) -
         return run(lanes)
     if size == 1:
         return jax.lax.map(f, lanes)
+    return _in_turn(run, lanes, size)
+
+
+def _in_turn(f: Callable, lanes: Any, size: int) -> Any:
+    """`f` of `size` of the lanes, no more than there are, and then of the next.
+
+    The last chunk is filled up with lanes of that before, so that one program does: a smaller one
+    beside the loop could meet it in LAPACK, see `_linalg.after`.
+    """
+    count = jax.tree.leaves(lanes)[0].shape[0]
     chunks = -(-count // size)
 
-    def step(_, i):
-        at = jnp.minimum(i * size + jnp.arange(size), count - 1)
-        return None, run(jax.tree.map(lambda a: a[at], lanes))
+    def step(_, start):
+        return None, f(jax.tree.map(lambda a: jax.lax.dynamic_slice_in_dim(a, start, size), lanes))
 
-    _, result = jax.lax.scan(step, None, jnp.arange(chunks))
-    return jax.tree.map(lambda a: a.reshape(chunks * size, *a.shape[2:])[:count], result)
+    starts = jnp.minimum(size * jnp.arange(chunks), count - size)
+    _, found = jax.lax.scan(step, None, starts)
+    twice = chunks * size - count
+
+    def joined(a):
+        head = a[:-1].reshape(-1, *a.shape[2:])
+        return jnp.concatenate([head, a[-1, twice:]])
+
+    return jax.tree.map(joined, found)
 
 
 def batched(
@@ -109,7 +124,7 @@ def in_chunks(f: Callable[..., tuple[Any, Any]]) -> Callable[..., tuple[Any, Any
 
             own = [leaf for m, leaf in zip(mine, leaves, strict=True) if m]
             size = next((s for s in range(size, size // 4, -1) if axis_size % s == 0), size)
-            found = jax.lax.map(lane, own, batch_size=size)
+            found = _in_turn(jax.vmap(lane), own, size)
         shared, own = found
         return found, (jax.tree.map(lambda _: apart, shared), jax.tree.map(lambda _: True, own))
 

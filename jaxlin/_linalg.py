@@ -137,13 +137,19 @@ def lower_inverse(lower: jax.Array) -> jax.Array:
     return jax.lax.fori_loop(0, p, row, jnp.zeros_like(lower))
 
 
-def least_eigenvalue(f: Factor) -> jax.Array:
+def inverse_root(f: Factor) -> jax.Array:
+    """R = L^-1 diag(scale), `(p, p)`: A^-1 = R' R."""
+    return lower_inverse(f.lower) * f.scale[None, :]
+
+
+def least_eigenvalue(f: Factor, root: jax.Array | None = None) -> jax.Array:
     """A lower bound, at most p times too small, of the least eigenvalue of L L', or NaN.
 
     1 / trace((L L')^-1). The least pivot is an upper bound, which dependent columns can exceed by
-    the product of the other pivots' reciprocals.
+    the product of the other pivots' reciprocals. `root` is the `inverse_root`, where it is known.
     """
-    return 1 / jnp.sum(lower_inverse(f.lower) ** 2)
+    root = inverse_root(f) if root is None else root
+    return 1 / jnp.sum((root / f.scale[None, :]) ** 2)
 
 
 def eigh(a: jax.Array) -> tuple[jax.Array, jax.Array]:

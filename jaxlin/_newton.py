@@ -69,8 +69,9 @@ def descend(spec, problem, start, origin, tol, cap, before, *, doubted) -> Run:
 
     The first trial is the start, taken if it is no worse than 0, where J is `origin`; a `doubted`
     one, which is not our own choice, is given up for 0 where it leads nowhere. After the residual
-    has passed, one more step is tried: the method converges quadratically, so it ends at the floor
-    of the dtype. `before` are steps that led to the start, and count.
+    has passed, one more step is tried if it is to be `polished`: the method converges
+    quadratically, so it ends at the floor of the dtype. `before` are steps that led to the start,
+    and count.
     """
     columns = _passes.held_columns(problem)
     step = functools.partial(advance, spec, doubted, problem, columns, tol, before)
@@ -160,7 +161,8 @@ def advance(spec, doubted, problem, columns, tol, before, run: Run) -> Run:
             recedes = functools.partial(_proof.recedes, spec)
             quasi = _linalg.when(quasi, recedes, jnp.bool_(False), (problem, point, step, tail))
     passed = small & held
-    done = verdict.stalled | (passed & run.passed) | quasi | (point.short == 0)
+    enough = passed & run.passed if spec.polished else passed
+    done = verdict.stalled | enough | quasi | (point.short == 0)
     done |= point.residual == 0
     return Run(
         point=point,
@@ -184,10 +186,11 @@ def prove(spec: Spec, problem: Problem, run: Run, tol: jax.Array) -> Outcome:
     # The loop's own factor will do if neither rounding nor damping can be felt in it.
     least = RANK_ULPS * size * jnp.finfo(run.hess.dtype).eps
     damped = run.damping * _linalg.largest(jnp.abs(point.grad)) * jnp.max(run.whole.scale**2)
-    sound = _linalg.least_eigenvalue(run.whole) >= least + RANK_ULPS * damped
+    root = _linalg.inverse_root(run.whole)
+    sound = _linalg.least_eigenvalue(run.whole, root) >= least + RANK_ULPS * damped
     unsettled = ~sound & ~separated & (point.residual <= tol)
     proof = _proof.Proof(
-        whole=run.whole,
+        root=root,
         decrement=decrement_of(run),
         sound=sound,
         excess=jnp.zeros_like(point.theta),
@@ -198,9 +201,7 @@ def prove(spec: Spec, problem: Problem, run: Run, tol: jax.Array) -> Outcome:
         prove = _proof.undamped if spec.penalised else _proof.on_range
         prove = functools.partial(prove, least=least)
         proof = _linalg.when(unsettled, prove, proof, (problem, point, run.hess))
-    whole = _linalg.after(proof.sound, _linalg.after(proof.excess, proof.whole))
-    proof = proof._replace(whole=whole)
-    certified = is_certified(spec, problem, proof.whole, proof.decrement) & proof.sound
+    certified = is_certified(spec, problem, proof.root, proof.decrement) & proof.sound
     point = point._replace(theta=point.theta - proof.excess, noise=point.noise + proof.noise)
     deficient = proof.deficient | jnp.any(problem.idle)
     return Outcome(
@@ -220,17 +221,15 @@ def decrement_of(run: Run) -> jax.Array:
     return jnp.sqrt(jnp.maximum(-jnp.sum(run.point.grad * run.step), 0))
 
 
-def is_certified(
-    spec: Spec, problem: Problem, whole: _linalg.Factor, decrement: jax.Array
-) -> jax.Array:
-    """Whether a finite optimum is proved to be near, see `_proof`."""
+def is_certified(spec: Spec, problem: Problem, root: jax.Array, decrement: jax.Array) -> jax.Array:
+    """Whether a finite optimum is proved to be near, see `_proof`; `root` R is of R'R = H^-1."""
 
-    def looked_at(problem, whole, decrement):
-        return decrement * _proof.leverage(spec, problem, whole) <= CERTIFICATE
+    def looked_at(problem, root, decrement):
+        return decrement * _proof.leverage(spec, problem, root) <= CERTIFICATE
 
     # Most optima are met so closely that no pass over the rows is needed to see it.
-    near = decrement * _proof.leverage_bound(problem, whole) <= CERTIFICATE
-    return _linalg.when(~near, looked_at, near, (problem, whole, decrement))
+    near = decrement * _proof.leverage_bound(problem, root) <= CERTIFICATE
+    return _linalg.when(~near, looked_at, near, (problem, root, decrement))
 
 
 def _where(condition: jax.Array, this: Any, that: Any) -> Any:

@@ -71,6 +71,7 @@ class Spec(NamedTuple):
       needed
     penalised: whether every l2 is positive, where that matters and is known
     bend: or None, and then large problems are not solved by products with the Hessian
+    polished: whether Newton's method tries a step after the residual has passed
     """
 
     loss: Callable[[jax.Array, jax.Array], jax.Array]
@@ -81,6 +82,7 @@ class Spec(NamedTuple):
     complete: bool = True
     penalised: bool | None = None
     bend: Bend | None = None
+    polished: bool = True
 
 
 class Point(NamedTuple):
@@ -123,20 +125,23 @@ def _moved(block: _rows.Rows, scores: jax.Array) -> jax.Array:
     return scores if block.offset is None else scores + block.offset.reshape(scores.shape)
 
 
-def per_row(spec: Spec, block: _rows.Rows, scores: jax.Array) -> tuple[jax.Array, list[jax.Array]]:
+def per_row(
+    spec: Spec, block: _rows.Rows, scores: jax.Array, curve: jax.Array | None = None
+) -> tuple[jax.Array, list[jax.Array]]:
     """Weighted slope of each row's loss `(rows, K)`, and four sums over the rows.
 
     The sums are J's loss, the square of the gradient's rounding, how far the scores' rounding tilts
     it, and the curvature. They are products, which the compiler reads from arrays that it makes by
-    vectors; a sum it makes entry by entry.
+    vectors; a sum it makes entry by entry. `curve (rows,)`, weighted, is made here unless given.
     """
     value, slope = jax.vmap(jax.value_and_grad(spec.loss))(scores, block.y)
-    curve = jax.vmap(spec.curvature)(scores, block.y)
+    if curve is None:
+        curve = block.weight * jax.vmap(spec.curvature)(scores, block.y)
     pull = block.weight[:, None] * slope
     size = jnp.max(jnp.abs(_of_present(scores)), axis=1)
-    weight, total = block.weight, _linalg.inner
-    square = total(pull.reshape(-1), slope.reshape(-1))
-    return pull, [total(weight, value), square, total(weight * curve, size), total(weight, curve)]
+    squares = pull.reshape(-1), slope.reshape(-1)
+    pairs = (block.weight, value), squares, (curve, size), (curve, jnp.ones_like(curve))
+    return pull, [_linalg.inner(*pair) for pair in pairs]
 
 
 def _of_present(scores: jax.Array) -> jax.Array:
@@ -209,9 +214,12 @@ def measure(
 
     def sums(block):
         z = _frame.columns(problem, block) if columns is None else columns.T
-        scores, pull, terms = _rest(spec, problem, block, z, theta)
-        curve = _curvature(spec, problem, block, scores)[:, first, second]
-        return (_products(z, curve, pull), terms), ()
+        scores, freed = _seen(spec, problem, block, z, theta)
+        bend = _curvature(spec, problem, block, scores)
+        # Of one score the trace is all of it.
+        trace = bend[:, 0, 0] if problem.basis is None else None
+        pull, terms = _rest(spec, problem, block, theta, scores, freed, trace)
+        return (_products(z, bend[:, first, second], pull), terms), ()
 
     (product, terms), _ = _rows.fold(sums, problem.rows, _curved_entries(m))
     pairs = first.size * p
@@ -224,20 +232,23 @@ def _curved_entries(m: int) -> int:
     return _rows.BLOCK_ENTRIES // max(1, m * (m + 1) // 4)
 
 
-def _rest(spec, problem, block, z, theta) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Scores of theta, slopes in its degrees of freedom, and the sums over the rows, `(5,)`."""
+def _seen(spec, problem, block, z, theta) -> tuple[jax.Array, jax.Array]:
+    """Scores `(rows, K)` of theta, and images `(rows, m)` of its unpenalised part."""
     m, _ = theta.shape
     thetas = [theta]
     if not spec.penalised:
         thetas.append(jnp.where(problem.free[None, :], theta, 0))
     u = _images(problem, z, jnp.stack(thetas))
-    scores = scored(problem, block, u[:, :m])
-    pull, terms = per_row(spec, block, scores)
     # Of a penalty on every weight only the biases are free: the same for all rows.
     biases = jnp.broadcast_to(jnp.sum(theta[:, problem.centre.size :], 1)[None, :], (len(z), m))
-    freed = biases if spec.penalised else u[:, m:]
+    return scored(problem, block, u[:, :m]), biases if spec.penalised else u[:, m:]
+
+
+def _rest(spec, problem, block, theta, scores, freed, curve=None) -> tuple[jax.Array, jax.Array]:
+    """Slopes in the degrees of freedom, and the sums over the rows, `(5,)`; see `per_row`."""
+    pull, terms = per_row(spec, block, scores, curve)
     unclear = short(spec, problem, block, freed, _rounding_of_scores(problem, theta))
-    return scores, _frame.in_basis(problem, pull), jnp.stack([*terms, unclear])
+    return _frame.in_basis(problem, pull), jnp.stack([*terms, unclear])
 
 
 def _rounding_of_scores(problem: Problem, theta: jax.Array) -> jax.Array:
@@ -266,10 +277,10 @@ def _(axis_size, in_batched, z, curve, rest):
     )
     if in_batched[0] or p > SHARED_LIMIT:
         # With rows as columns, which batches well.
-        across = jnp.swapaxes(z, -1, -2).reshape(-1, 1, p, n)
-        curved = jnp.swapaxes(curve, 1, 2)[:, :, None, :] * across
-        products = dot(curved.reshape(axis_size, -1, n), z), dot(jnp.swapaxes(rest, 1, 2), z)
-        return jnp.concatenate(products, axis=1), True
+        across = jnp.swapaxes(z, -1, -2).reshape(-1, p, n)
+        curved = jnp.swapaxes(curve, 1, 2)[:, :, None, :] * across[:, None]
+        square, sums = dot(curved.reshape(axis_size, -1, n), z), dot(across, rest)
+        return jnp.concatenate([square, jnp.swapaxes(sums, 1, 2)], axis=1), True
     first, second = np.triu_indices(p)
     index = np.zeros((p, p), int)
     index[first, second] = index[second, first] = np.arange(first.size)
@@ -321,7 +332,7 @@ def light_entries(problem: Problem) -> int:
 def _light_by_blocks(spec, problem, theta):
     def sums(block):
         z = _frame.columns(problem, block)
-        _, pull, terms = _rest(spec, problem, block, z, theta)
+        pull, terms = _rest(spec, problem, block, theta, *_seen(spec, problem, block, z, theta))
         return (_pulled(pull, z), terms), ()
 
     return _assemble(problem, theta, *_rows.fold(sums, problem.rows, light_entries(problem))[0])
@@ -330,11 +341,9 @@ def _light_by_blocks(spec, problem, theta):
 def _light_at_once(spec, problem, theta):
     rows = problem.rows
     scores = _scores_at_once(problem, theta.reshape(-1))
-    pull, terms = per_row(spec, rows, scores)
     biases = jnp.broadcast_to(jnp.sum(theta[:, problem.centre.size :], 1)[None, :], scores.shape)
-    unclear = short(spec, problem, rows, biases, _rounding_of_scores(problem, theta))
-    columns = _columns_at_once(problem, pull[:, 0])
-    return _assemble(problem, theta, columns[None], jnp.stack([*terms, unclear]))
+    pull, terms = _rest(spec, problem, rows, theta, scores, biases)
+    return _assemble(problem, theta, _columns_at_once(problem, pull[:, 0])[None], terms)
 
 
 def _pulled(pull: jax.Array, z: jax.Array) -> jax.Array:

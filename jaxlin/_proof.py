@@ -27,14 +27,14 @@ ROUNDING_ULPS = 16
 
 
 class Proof(NamedTuple):
-    """What the certificate needs: a factor of the Hessian on the range of the columns.
+    """What the certificate needs: of the Hessian H on the range of the columns.
 
-    whole, decrement, sound: the factor, sqrt(g' H^-1 g), and whether they are more than rounding
+    root, decrement, sound: R with R'R = H^-1, sqrt(g' H^-1 g), and if they are more than rounding
     excess, noise: the part of theta that no row sees, and what leaving it adds to the noise
     deficient: whether there are directions that no row sees
     """
 
-    whole: _linalg.Factor
+    root: jax.Array
     decrement: jax.Array
     sound: jax.Array
     excess: jax.Array
@@ -44,10 +44,9 @@ class Proof(NamedTuple):
 
 def undamped(problem: Problem, point: Point, hess: jax.Array, *, least) -> Proof:
     """The proof by the Hessian's own factor, where a penalty leaves no direction unseen."""
-    whole = _linalg.factor(hess)
-    decrement, least_eigenvalue = _judged(whole, point)
+    root, decrement, least_eigenvalue = _judged(hess, point)
     return Proof(
-        whole=whole,
+        root=root,
         decrement=decrement,
         sound=least_eigenvalue >= least,
         excess=jnp.zeros_like(point.theta),
@@ -64,14 +63,13 @@ def on_range(problem: Problem, point: Point, hess: jax.Array, *, least) -> Proof
     curvature = jnp.trace(hess) / hess.shape[0]
     lifted = null * jnp.sqrt(curvature / jnp.where(size > 0, size, 1))[None, :]
     lent = jnp.kron(jnp.eye(m, dtype=hess.dtype), dot(lifted, lifted.T))
-    whole = _linalg.factor(hess + lent)
-    decrement, least_eigenvalue = _judged(whole, point)
+    root, decrement, least_eigenvalue = _judged(hess + lent, point)
     excess = least_norm_excess(problem, point.theta, _linalg.after(least_eigenvalue, null))
     unit = jnp.where(problem.unit[:d] > 0, problem.unit[:d], 1)
     moved = jnp.linalg.norm(excess[:, :d] / unit[None, :])
     eps = jnp.finfo(hess.dtype).eps
     return Proof(
-        whole=whole,
+        root=root,
         decrement=decrement,
         sound=least_eigenvalue >= least,
         excess=excess,
@@ -81,29 +79,29 @@ def on_range(problem: Problem, point: Point, hess: jax.Array, *, least) -> Proof
     )
 
 
-def _judged(whole: _linalg.Factor, point: Point) -> tuple[jax.Array, jax.Array]:
-    """The decrement, and a bound of the least eigenvalue, one LAPACK call after the other."""
-    decrement = jnp.linalg.norm(_linalg.half_solve(whole, point.grad.reshape(-1)))
-    return decrement, _linalg.least_eigenvalue(_linalg.after(decrement, whole))
+def _judged(hess: jax.Array, point: Point) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """R with R'R = H^-1, the decrement, and a bound of the least eigenvalue."""
+    whole = _linalg.factor(hess)
+    root = _linalg.inverse_root(whole)
+    decrement = jnp.linalg.norm(dot(root, point.grad.reshape(-1)))
+    return root, decrement, _linalg.least_eigenvalue(whole, root)
 
 
-def leverage_bound(problem: Problem, whole: _linalg.Factor) -> jax.Array:
+def leverage_bound(problem: Problem, root: jax.Array) -> jax.Array:
     """A bound of the leverage without a pass: of a row that is largest in every column.
 
     |r|_{H^-1} is a norm, so no more than its columns' sum. A contrast of scores has norm root 2.
     """
     m, p = problem.used.size, problem.spread.size
-    half = _linalg.half_solve(whole, jnp.eye(m * p, dtype=whole.scale.dtype))
-    columns = jnp.sqrt(jnp.sum(half.reshape(m * p, m, p) ** 2, axis=(0, 1)))
+    columns = jnp.sqrt(jnp.sum(root.reshape(m * p, m, p) ** 2, axis=(0, 1)))
     return math.sqrt(2) * jnp.sum(problem.sizes[1] * columns)
 
 
-def leverage(spec: Spec, problem: Problem, whole: _linalg.Factor) -> jax.Array:
+def leverage(spec: Spec, problem: Problem, root: jax.Array) -> jax.Array:
     """max |r|_{H^-1} over the rows r of the data with weight, each with the column of ones."""
     m, p = problem.used.size, problem.spread.size
-    half = _linalg.half_solve(whole, jnp.eye(m * p, dtype=whole.scale.dtype))
     # `(p, m, m p)`: what a column of a row contributes through each degree of freedom.
-    parts = half.T.reshape(m, p, m * p) * problem.spread[None, :, None]
+    parts = root.T.reshape(m, p, m * p) * problem.spread[None, :, None]
     parts = jnp.swapaxes(parts, 0, 1).reshape(p, -1)
 
     def maxima(block):

@@ -225,7 +225,7 @@ def _fit_rows(spec, rows, usable, l2, init, tol, max_steps, basis):
         cap = jnp.int32(NEWTON_STEPS) if max_steps is None else max_steps
         start = None if init is None else _frame.enter(problem, init, spec.bias)
         outcome = _wide.solve(spec, problem, start, tol, cap)
-        return outcome.point.theta, _info(outcome, tol, cap)
+        return _linalg.after(outcome.certified, outcome.point.theta), _info(outcome, tol, cap)
 
     problem, (found, info) = _framed(spec, solve, rows, l2, init, tol, max_steps, basis)
     if spec.complete:

@@ -64,7 +64,7 @@ def solve(
         origin = _passes.value_at_origin(spec, problem)
     run = _newton.descend(
         # It ends a step after the residual has passed, at the floor: of what is proved below.
-        spec._replace(complete=False),
+        spec._replace(complete=False, polished=True),
         reduced,
         first,
         origin,
@@ -97,13 +97,13 @@ def solve(
         lambda carry: (carry[0].residual > tol) & carry[1] & (carry[2] > 0),
         *_loops.steady(refined, (point, jnp.bool_(True), REFINEMENTS)),
     )
-    never, whole = jnp.bool_(False), _linalg.after(point.residual, run.whole)
+    never, root = jnp.bool_(False), _linalg.inverse_root(_linalg.after(point, run.whole))
     return Outcome(
         point=point,
         steps=run.steps,
         trials=run.trials - 1,
         # The optimum is finite, but not near if the penalties are next to nothing.
-        certified=_newton.is_certified(spec, reduced, whole, _newton.decrement_of(run)),
+        certified=_newton.is_certified(spec, reduced, root, _newton.decrement_of(run)),
         deficient=never,
         separated=never,
         quasi=never,

@@ -97,7 +97,8 @@ def fit(
       init: params to start from; by default 0, or what is said above.
       solver: `solvers.newton`, `solvers.lbfgs`, or any function like them; by default by size.
       bias: static; False fixes it at 0.
-      tol: bound on the residual; by default eps^(2/3), 4e-11, or 2e-5 in float32.
+      tol: bound on the residual, at which the fit ends; by default eps^(2/3), 4e-11, or 2e-5 in
+        float32, and Newton's method then takes a step more, to the floor of the dtype.
       max_steps: cap on the steps; by default 100 for Newton's method, else 1000, and 100 more for
         the proof. A step of Newton's method that is taken back counts here, but not in
         `info.steps`.
@@ -140,6 +141,7 @@ def fit(
         solver=_risk.check_solver(solver),
         bias=_checks.static(bias, bool, "bias"),
         penalised=_risk.penalised(l2, dtype),
+        polished=tol is None,
     )
     params, info = _risk.run(
         _fit,

@@ -395,11 +395,24 @@ def _log1p_of_share(e: jax.Array) -> jax.Array:
     return e - z * (e - series * square)
 
 
+# The loss and its derivatives are of one exponential and one quotient: a compiler takes them once.
+
+
 @jax.custom_jvp
 def _sigmoid(u: jax.Array) -> jax.Array:
-    # Of the exponential that its loss and its derivatives hold too: a compiler takes it once.
     small = jnp.exp(-jnp.abs(u))
-    return jnp.where(u < 0, small, 1) / (1 + small)
+    return jnp.where(u < 0, small, 1) * (1 / (1 + small))
+
+
+@jax.custom_jvp
+def _bell(u: jax.Array) -> jax.Array:
+    """sigmoid(u) sigmoid(-u), the sigmoid's derivative.
+
+    Not s (1 - s): 1 - s cancels for large u, and with it the curvature.
+    """
+    small = jnp.exp(-jnp.abs(u))
+    share = 1 / (1 + small)
+    return small * share * share
 
 
 @_softplus.defjvp
@@ -409,9 +422,13 @@ def _softplus_jvp(primals, tangents):
 
 @_sigmoid.defjvp
 def _sigmoid_jvp(primals, tangents):
-    # Not s (1 - s): 1 - s cancels for large u, and with it the curvature.
+    return _sigmoid(*primals), _bell(*primals) * tangents[0]
+
+
+@_bell.defjvp
+def _bell_jvp(primals, tangents):
     (u,) = primals
-    return _sigmoid(u), _sigmoid(u) * _sigmoid(-u) * tangents[0]
+    return _bell(u), _bell(u) * (1 - 2 * _sigmoid(u)) * tangents[0]
 
 
 def _is_class(predicted: jax.Array, y: jax.Array) -> jax.Array:

@@ -1364,8 +1364,8 @@ FAULTS = [
         ),
         (
             "a curvature that cancels",
-            "_sigmoid(u) * _sigmoid(-u) * tangents[0]",
-            "_sigmoid(u) * (1 - _sigmoid(u)) * tangents[0]",
+            "return small * share * share",
+            "return jnp.where(u < 0, small, 1) * share * (1 - jnp.where(u < 0, small, 1) * share)",
             "losses::logistic_has_full_relative_accuracy",
         ),
         (

@@ -13,7 +13,19 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxlin import _linalg, fisher, lda, logistic, losses, metrics, qda, resample, softmax, svm
+from jaxlin import (
+    _lanes,
+    _linalg,
+    fisher,
+    lda,
+    logistic,
+    losses,
+    metrics,
+    qda,
+    resample,
+    softmax,
+    svm,
+)
 
 COMPUTATION = re.compile(r"(?:ENTRY )?%?([\w.\-]+) \(.*\) -> .* \{$")
 INSTRUCTION = re.compile(r"\s+(?:ROOT )?%?([\w.\-]+) = (.*)$")
@@ -21,7 +33,7 @@ INSTRUCTION = re.compile(r"\s+(?:ROOT )?%?([\w.\-]+) = (.*)$")
 RUNS = re.compile(r"(?:to_apply|body|condition|calls|\w+_computation)=%?([\w.\-]+)")
 BRANCHES = re.compile(r"branch_computations=\{([^}]*)\}")
 
-LANES, N = 6, 40
+LANES, N = 7, 40
 # Of more columns triangles are inverted by LAPACK too.
 COLUMNS = (4, _linalg.FEW_SIDES + 2)
 
@@ -102,6 +114,39 @@ FITS = {
 @pytest.mark.parametrize("name", FITS)
 def test_lanes_of_a_fit(name, d):
     _check(jax.vmap(FITS[name]), *_data(d))
+
+
+# Of the rest, Firth's derivatives have calls beside each other.
+DERIVED = ("lda", "qda", "fisher", "logistic", "softmax", "squared hinge")
+
+
+@pytest.mark.parametrize("d", COLUMNS)
+@pytest.mark.parametrize("name", DERIVED)
+def test_lanes_of_a_derivative(name, d):
+    def size(x, y):
+        return sum(jnp.sum(a**2) for a in jax.tree.leaves(FITS[name](x, y)[0]))
+
+    _check(jax.vmap(jax.grad(size)), *_data(d))
+
+
+# By features, by rows, and a closed form.
+CHUNKED = {
+    "logistic": (FITS["logistic"], COLUMNS[0]),
+    "logistic, by rows": (partial(logistic.fit, l2=0.1), 300),
+    "lda": (FITS["lda"], COLUMNS[0]),
+}
+
+
+@pytest.mark.parametrize("name", CHUNKED)
+def test_lanes_in_chunks_that_do_not_divide_them(name, monkeypatch):
+    fit, d = CHUNKED[name]
+    x, y = _data(d)
+    jax.clear_caches()
+    monkeypatch.setattr(_lanes, "CHUNK_ENTRIES", 4 * N * d)
+    monkeypatch.setattr(_lanes, "on_one_cpu", lambda: True)
+    assert f"[4,{N},{d}]" in str(jax.make_jaxpr(jax.vmap(fit))(x, y))
+    _check(jax.vmap(fit), x, y)
+    jax.clear_caches()
 
 
 def _permutations(x, y):

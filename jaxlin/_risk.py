@@ -200,53 +200,59 @@ def fit(
     """
     l2 = jnp.where(valid, l2, 0)
     arguments = (init, tol, max_steps, basis)
+    by_rows = functools.partial(_solved_by_rows, spec)
+    by_features = functools.partial(_solved_by_features, spec)
     m = 1 if basis is None else basis.shape[1]
     if not _is_wide(spec, rows, m) or spec.penalised is False:
-        return _fit_features(spec, rows, usable, l2, *arguments)
+        problem, found = _framed(spec, by_features, rows, l2, *arguments)
+        return _left_by_features(spec, problem, rows, usable, l2, found)
     if spec.penalised:
-        return _fit_rows(spec, rows, usable, l2, *arguments)
-    # Each does its part on the rows of a lane that are its own, and nothing without.
+        problem, found = _framed(spec, by_rows, rows, l2, *arguments)
+        return _left_by_rows(spec, problem, rows, usable, l2, found)
+    # Each does its part on the rows of a lane that are its own, and nothing without. One after the
+    # other, and of the derivatives LAPACK does only the first: see `_linalg.after`.
     penalised = jnp.all(l2 > 0)
+    few, many = _rows.where(penalised, rows), _rows.where(~penalised, rows)
+    alone = jnp.where(penalised, l2, 1)
+    wide, (theta, *said) = _framed(spec, by_rows, few, alone, *arguments)
+    tall, found = _framed(spec, by_features, many, _linalg.after((theta, said), l2), *arguments)
+    theta = _linalg.after(found, theta)
+    return jax.tree.map(
+        functools.partial(jnp.where, penalised),
+        _left_by_rows(spec, wide, few, usable & penalised, alone, (theta, *said)),
+        _left_by_features(spec, tall, many, usable & ~penalised, l2, found, by_products=True),
+    )
 
-    def part(fit, mine, l2):
-        own = _rows.where(mine, rows)
-        return fit(spec, own, usable & mine, l2, *arguments)
 
-    wide = part(_fit_rows, penalised, jnp.where(penalised, l2, 1))
-    # One after the other, see `_linalg.after`.
-    tall = part(_fit_features, ~penalised, _linalg.after(wide, l2))
-    return jax.tree.map(lambda a, b: jnp.where(penalised, a, b), wide, tall)
+def _solved_by_rows(spec, problem, init, tol, max_steps):
+    """theta, an Info, and that all is told, where every l2 is positive: by Newton's on the rows."""
+    cap = jnp.int32(NEWTON_STEPS) if max_steps is None else max_steps
+    start = None if init is None else _frame.enter(problem, init, spec.bias)
+    outcome = _wide.solve(spec, problem, start, tol, cap)
+    theta = _linalg.after(outcome.certified, outcome.point.theta)
+    return theta, _info(outcome, tol, cap), jnp.bool_(False)
 
 
-def _fit_rows(spec, rows, usable, l2, init, tol, max_steps, basis):
-    """`fit` in the space of the rows, where every l2 is positive."""
-
-    def solve(problem, init, tol, max_steps):
-        cap = jnp.int32(NEWTON_STEPS) if max_steps is None else max_steps
-        start = None if init is None else _frame.enter(problem, init, spec.bias)
-        outcome = _wide.solve(spec, problem, start, tol, cap)
-        return _linalg.after(outcome.certified, outcome.point.theta), _info(outcome, tol, cap)
-
-    problem, (found, info) = _framed(spec, solve, rows, l2, init, tol, max_steps, basis)
+def _left_by_rows(spec, problem, rows, usable, l2, found):
+    """What `fit` returns, with its derivatives."""
+    theta, info, unsettled = found
     if spec.complete:
         proper = usable & (info.status <= Status.MAX_STEPS)
-        found = _wide.differentiable(spec, _frame.live(problem, rows, l2), found, proper)
-    return _frame.leave(problem, found, spec.bias), info, jnp.bool_(False)
+        theta = _wide.differentiable(spec, _frame.live(problem, rows, l2), theta, proper)
+    return _frame.leave(problem, theta, spec.bias), info, unsettled
 
 
-def _fit_features(spec, rows, usable, l2, init, tol, max_steps, basis):
-    """`fit` in the space of the features."""
-    solve = functools.partial(_solved_in_features, spec)
-    problem, found = _framed(spec, solve, rows, l2, init, tol, max_steps, basis)
-    found, info, unsettled = found
+def _left_by_features(spec, problem, rows, usable, l2, found, *, by_products=False):
+    """What `fit` returns, with its derivatives."""
+    theta, info, unsettled = found
     if spec.complete:  # without, the call is eager: not differentiated
         live = _frame.live(problem, rows, l2)
         proper = usable & (info.status <= Status.MAX_STEPS)
         gradient = functools.partial(_passes.flat_gradient, spec)
         hessian = _passes.hessian(spec)
-        flat = _implicit.root(gradient, hessian, live, found.reshape(-1), proper)
-        found = flat.reshape(found.shape)
-    return _frame.leave(problem, found, spec.bias), info, unsettled & usable
+        flat = _implicit.root(gradient, hessian, live, theta.reshape(-1), proper, by_products)
+        theta = flat.reshape(theta.shape)
+    return _frame.leave(problem, theta, spec.bias), info, unsettled & usable
 
 
 def _framed(spec, solve, rows, l2, init, tol, max_steps, basis):
@@ -267,7 +273,7 @@ def _framed(spec, solve, rows, l2, init, tol, max_steps, basis):
     return Problem(operands[0], *shared, *rest), found
 
 
-def _solved_in_features(spec, problem, init, tol, max_steps):
+def _solved_by_features(spec, problem, init, tol, max_steps):
     """theta, an Info, and whether only the complete program can tell."""
     n, d = problem.rows.x.shape
     newton = is_newton(spec, (n, d), problem.used.size)

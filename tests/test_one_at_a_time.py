@@ -129,6 +129,16 @@ def test_lanes_of_a_derivative(name, d):
     _check(jax.vmap(jax.grad(size)), *_data(d))
 
 
+def test_lanes_of_a_derivative_in_the_penalty_where_rows_are_few():
+    """Whether a penalty is 0, and the fit by features, is not known when it is traced."""
+
+    def weights(l2, x, y):
+        return jax.vmap(lambda x, y: logistic.fit(x, y, l2=l2)[0].weights)(x, y)
+
+    x, y = _data(300)
+    _check(jax.jacrev(weights), jnp.float32(0.1), x[:, :6], y[:, :6])
+
+
 # By features, by rows, and a closed form.
 CHUNKED = {
     "logistic": (FITS["logistic"], COLUMNS[0]),

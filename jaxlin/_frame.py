@@ -93,7 +93,7 @@ def _standing(rows: _rows.Rows, bias: jax.Array) -> _Standing:
 
     def of_all(rows, centre):
         def maxima(block):
-            return (), jnp.max(jnp.where((block.weight > 0)[:, None], jnp.abs(block.x), 0), axis=0)
+            return (), _rows.largest(block.weight, jnp.abs(block.x))
 
         return _moments(rows, centre, _scale(_rows.fold(maxima, rows)[1]))
 
@@ -140,7 +140,7 @@ def _moments(rows: _rows.Rows, centre: jax.Array, scale: jax.Array) -> _Standing
     def moments(block):
         z = (block.x - centre[None, :]) * scale[None, :]
         sums = dot(block.weight, z), dot(block.weight, z * z)
-        return sums, jnp.max(jnp.where((block.weight > 0)[:, None], jnp.abs(z), 0), axis=0)
+        return sums, _rows.largest(block.weight, jnp.abs(z))
 
     (mean, square), largest = _rows.fold(moments, rows)
     return _Standing(centre, scale, mean, square, largest)

@@ -14,9 +14,9 @@ import jax.numpy as jnp
 from jaxlin import _checks, _implicit, _linalg
 
 # Of what a chunk works on: lanes of one fit read x together, and each holds some columns of n rows.
-CHUNK_BYTES = 8 * 2**20
+CHUNK_BYTES = 16 * 2**20
 COLUMNS = 8
-MOST = 512
+MOST = 1024
 # Entries of x in a chunk of lanes that each have their own.
 CHUNK_ENTRIES = 500_000
 

@@ -166,7 +166,7 @@ def short(spec: Spec, problem: Problem, block: _rows.Rows, u: jax.Array, least) 
     """
     value, _, tight, inert = agreed(spec, problem, block, u)
     clear = jnp.all(inert | (~tight & (value > least)), axis=1)
-    return dot((block.weight > 0).astype(u.dtype), (~clear).astype(u.dtype))
+    return _linalg.inner((block.weight > 0).astype(u.dtype), (~clear).astype(u.dtype))
 
 
 def extremes(spec: Spec, problem: Problem, theta: jax.Array) -> tuple[jax.Array, jax.Array]:

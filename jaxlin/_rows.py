@@ -333,6 +333,23 @@ def present(rows: Rows, k: int) -> jax.Array:
     return any_rows(of & (rows.weight > 0)[:, None], rows.axis)
 
 
+@jax.custom_batching.custom_vmap
+def largest(weight: jax.Array, a: jax.Array) -> jax.Array:
+    """The largest of each column of `a (n, d)`, not negative, over the rows with weight, or 0."""
+    return jnp.max(jnp.where((weight > 0)[:, None], a, 0), axis=0)
+
+
+@largest.def_vmap
+def _(axis_size, in_batched, weight, a):
+    """Lanes that share `a` go column by column: its rows are not copied for each."""
+    if in_batched[1]:
+        each = jax.vmap(largest.fun, in_axes=[0 if batched else None for batched in in_batched])
+        return each(weight, a), True
+    held = weight > 0
+    found = jax.lax.map(lambda column: jnp.max(jnp.where(held, column[None, :], 0), 1), a.T)
+    return found.T, True
+
+
 def where(keep: jax.Array, rows: Rows) -> Rows:
     """The rows, without any weight unless `keep ()`."""
     if isinstance(rows, Streamed):

@@ -44,6 +44,8 @@ NEWTON_LIMIT = 256
 NEWTON_ENTRIES = 100_000
 # Up to this many, an optimum found without a Hessian is finished and proved with one.
 DENSE_LIMIT = 1024
+# So many lanes are worth a fit before them.
+MANY_LANES = 64
 # Caps on the steps unless the user gives one.
 NEWTON_STEPS, OTHER_STEPS = 100, 1000
 
@@ -198,7 +200,8 @@ def fit(
       SEPARABLE, and whether only the complete program can tell; a lane of no weight returns
       quickly.
     """
-    l2 = jnp.where(valid, l2, 0)
+    # Not by lane, which would tell lanes apart that share it.
+    l2 = jnp.where((l2 >= 0) & jnp.isfinite(l2), l2, 0)
     arguments = (init, tol, max_steps, basis)
     by_rows = functools.partial(_solved_by_rows, spec)
     by_features = functools.partial(_solved_by_features, spec)
@@ -261,20 +264,64 @@ def _framed(spec, solve, rows, l2, init, tol, max_steps, basis):
     Neither has a derivative.
     """
 
-    def solved(rows, l2, init, tol, max_steps, basis):
+    def solved(rows, l2, init, tol, max_steps, basis, **options):
         problem = _frame.make(rows, l2, spec.bias, basis)
-        found = solve(problem, init, tol, max_steps)
+        found = solve(problem, init, tol, max_steps, **options)
         return (problem.centre, problem.scale), (problem[3:], found)
 
     if not isinstance(rows, _rows.Streamed) and rows.axis.name is None:
-        solved = _lanes.in_chunks(solved)
+        solved = _lanes.in_chunks(_from_one_start(spec, solved))
     operands = jax.lax.stop_gradient((rows, l2, init, tol, max_steps, basis))
     shared, (rest, found) = solved(*operands)
     return Problem(operands[0], *shared, *rest), found
 
 
-def _solved_by_features(spec, problem, init, tol, max_steps):
-    """theta, an Info, and whether only the complete program can tell."""
+def _from_one_start(spec, solved):
+    """`solved`, whose lanes, if many and alike in all but their weights, begin at one fit.
+
+    It is of equal weights, so that no lane is felt in another, and is not near separation.
+    """
+    many = jax.custom_batching.custom_vmap(solved)
+
+    @many.def_vmap
+    def _(axis_size, in_batched, rows, l2, init, *others):
+        batched, *_ = in_batched
+        *_, basis = others
+        apart = bool(batched.x)
+        each = batched._replace(weight=False), in_batched[1], in_batched[2], in_batched[-1]
+        m = 1 if basis is None else basis.shape[1]
+        f = solved
+        if (
+            axis_size >= MANY_LANES
+            and init is None
+            and not any(jax.tree.leaves(each))
+            and is_newton(spec, rows.x.shape, m)
+        ):
+            ok = rows.ok.astype(rows.weight.dtype)
+            equal = rows._replace(weight=ok / jnp.maximum(jnp.sum(ok), 1))
+            problem = _frame.make(equal, l2, spec.bias, basis)
+            theta, *_, found = _sampled.descended(
+                spec, problem, _frame.enter(problem, None, True), None
+            )
+            init = _frame.leave(problem, jnp.where(found, theta, 0), spec.bias)
+            in_batched = [*in_batched[:2], jax.tree.map(lambda _: False, init), *in_batched[3:]]
+            f = functools.partial(solved, doubted=False)
+        axes = jax.tree.map(lambda batched: 0 if batched else None, tuple(in_batched))
+        out = (0 if apart else None, 0)
+        found = jax.vmap(f, in_axes=axes, out_axes=out, axis_size=axis_size)(
+            rows, l2, init, *others
+        )
+        shared, own = found
+        return found, (jax.tree.map(lambda _: apart, shared), jax.tree.map(lambda _: True, own))
+
+    return many
+
+
+def _solved_by_features(spec, problem, init, tol, max_steps, *, doubted=True):
+    """theta, an Info, and whether only the complete program can tell.
+
+    An init that is not `doubted` is no worse a place to begin than 0.
+    """
     n, d = problem.rows.x.shape
     newton = is_newton(spec, (n, d), problem.used.size)
     few = newton or is_truncated(spec)
@@ -284,9 +331,9 @@ def _solved_by_features(spec, problem, init, tol, max_steps):
     more = max_steps is None and not newton and start.size <= DENSE_LIMIT
     last = cap + NEWTON_STEPS if more else cap
     if newton:
+        doubted = doubted and init is not None
         unknown = jnp.full((), jnp.inf, start.dtype)
-        origin = unknown if init is None else _passes.value_at_origin(spec, problem)
-        doubted = init is not None
+        origin = _passes.value_at_origin(spec, problem) if doubted else unknown
         outcome = _newton.solve(
             spec, problem, start, origin, tol, cap, jnp.int32(0), doubted=doubted
         )

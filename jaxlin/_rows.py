@@ -330,7 +330,10 @@ def present(rows: Rows, k: int) -> jax.Array:
         of = jnp.stack([rows.y < 1, rows.y > 0], axis=1)
     else:
         of = rows.y[:, None] == jnp.arange(k, dtype=rows.y.dtype)[None, :]
-    return any_rows(of & (rows.weight > 0)[:, None], rows.axis)
+    # How many: lanes that share y are rows of one product.
+    held = (rows.weight > 0).astype(rows.weight.dtype)
+    many, _ = across(held @ of.astype(held.dtype), (), rows.axis)
+    return many > 0
 
 
 @jax.custom_batching.custom_vmap

@@ -65,9 +65,9 @@ def optimum(spec: Spec, problem: Problem) -> tuple[jax.Array, jax.Array]:
     p = problem.spread.size
     nothing = jnp.zeros((1, p), problem.spread.dtype)
     first = of(problem, FIRST_ROWS * p)
-    theta, _, curve, found = _descended(spec, first, nothing, None)
+    theta, _, curve, found = descended(spec, first, nothing, None)
     sample = of(problem, max(OPTIMUM_ROWS * p, _all(problem) // PART))
-    theta, hess, _, found = _descended(spec, sample, jnp.where(found, theta, 0), curve)
+    theta, hess, _, found = descended(spec, sample, jnp.where(found, theta, 0), curve)
     unpenalised = jnp.where(problem.spread > 0, problem.penalty, 1)
     curved, few = _whole(problem, sample, hess - jnp.diag(unpenalised))
     curved = _linalg.when(
@@ -76,7 +76,7 @@ def optimum(spec: Spec, problem: Problem) -> tuple[jax.Array, jax.Array]:
     return jnp.where(found & ~few, theta, 0), curved
 
 
-def _descended(spec, sample, start, at_zero):
+def descended(spec, sample, start, at_zero):
     """Where Newton's method ends, the Hessian a step before, the curve at the start, and if found.
 
     It is not found where too little of the curve `at_zero` is left, by default that of the start.

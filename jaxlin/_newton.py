@@ -61,7 +61,20 @@ class Run(NamedTuple):
 def solve(spec, problem, start, origin, tol, cap, before, *, doubted=True) -> Outcome:
     """Damped Newton steps until the optimum is proved, or shown to be at infinity."""
     run = descend(spec, problem, start, origin, tol, cap, before, doubted=doubted)
-    return prove(spec, problem, run, tol)
+    outcome = prove(spec, problem, run, tol)
+    if spec.polished:
+        return outcome
+    spec = spec._replace(polished=True)
+    # Ended as soon as the residual passed: the proof may ask for a step more, or for many.
+    more = run.passed & ~outcome.certified & ~run.quasi & ~outcome.separated & (run.trials <= cap)
+
+    def go_on(problem, run, tol, cap):
+        columns = _passes.held_columns(problem)
+        step = functools.partial(advance, spec, doubted, problem, columns, tol, before)
+        return prove(spec, problem, _run_on(step, run, cap), tol)
+
+    begun = run._replace(done=run.done & ~more)
+    return _linalg.when(more, go_on, outcome, (problem, begun, tol, cap))
 
 
 def descend(spec, problem, start, origin, tol, cap, before, *, doubted) -> Run:
@@ -75,7 +88,10 @@ def descend(spec, problem, start, origin, tol, cap, before, *, doubted) -> Run:
     """
     columns = _passes.held_columns(problem)
     step = functools.partial(advance, spec, doubted, problem, columns, tol, before)
-    run = begin(problem, start, origin, before)
+    return _run_on(step, begin(problem, start, origin, before), cap)
+
+
+def _run_on(step, run: Run, cap: jax.Array) -> Run:
     run = jax.lax.while_loop(lambda run: unfinished(run, cap), *_loops.steady(step, run))
     return run._replace(trials=jnp.minimum(run.trials, cap + 1))
 

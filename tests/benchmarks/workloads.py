@@ -16,7 +16,7 @@ from sklearn.discriminant_analysis import (
     LinearDiscriminantAnalysis,
     QuadraticDiscriminantAnalysis,
 )
-from sklearn.linear_model import LogisticRegression, Perceptron, Ridge
+from sklearn.linear_model import LogisticRegression, LogisticRegressionCV, Perceptron, Ridge
 from sklearn.model_selection import PredefinedSplit, cross_val_score, permutation_test_score
 from sklearn.svm import SVC, LinearSVC
 
@@ -482,6 +482,10 @@ def svm_batch(dtype, loss=HINGE, lanes=1_000, n=100, d=10) -> Workload:
 # --- thousands of fits ---------------------------------------------------------------------------
 
 
+# What users of the peers give and more; ours takes the first.
+LOOP_TOLERANCES = (1e-4, 1e-6, 1e-8)
+
+
 def _logistic_loop(x, y, weights, l2) -> dict[str, tuple[Run, ...]]:
     """scikit-learn, a fit at a time; x and y are of one problem, or of one per row of weights."""
     own = np.ndim(x) == 3
@@ -497,7 +501,7 @@ def _logistic_loop(x, y, weights, l2) -> dict[str, tuple[Run, ...]]:
     names = ("newton-cholesky", "newton-cg", "lbfgs")
     return {
         f"scikit-learn {name}, loop": tuple(
-            partial(loop, solver=name, tol=tol) for tol in (1e-4, 1e-6, 1e-8)
+            partial(loop, solver=name, tol=tol) for tol in LOOP_TOLERANCES
         )
         for name in names
     }
@@ -534,7 +538,7 @@ def logistic_batch(dtype, lanes, n, d) -> Workload:
     x = rng.normal(size=(lanes, n, d)).astype(dtype)
     y = (x[:, :, 0] + rng.normal(size=(lanes, n)) > 0).astype(int)
     device, labels = jnp.asarray(x), jnp.asarray(y)
-    fit = jax.jit(jax.vmap(partial(jaxlin.logistic.fit, l2=1 / n)))
+    fit = jax.jit(jax.vmap(partial(jaxlin.logistic.fit, l2=1 / n, tol=LOOP_TOLERANCES[0])))
     weights = np.ones((lanes, n), dtype)
     return Workload(
         ours=lambda: fit(device, labels),
@@ -550,10 +554,93 @@ def logistic_bootstrap(dtype, draws, n, d) -> Workload:
     device, labels = jnp.asarray(x), jnp.asarray(y)
     weights = jaxlin.resample.bootstrap(jax.random.key(0), n, draws=draws).astype(dtype)
     host = np.asarray(weights)
+    fit = partial(jaxlin.logistic.fit, l2=1 / n, tol=LOOP_TOLERANCES[0])
     return Workload(
-        ours=lambda: jaxlin.resample.refit(jaxlin.logistic.fit, device, labels, weights, l2=1 / n),
+        ours=lambda: jaxlin.resample.refit(fit, device, labels, weights),
         peers=_logistic_loop(x, y, host, 1 / n),
         **_last_of_logistic(x, y, host[-1], 1 / n),
+    )
+
+
+def cross_validation(dtype, folds=10, penalties=50) -> Workload:
+    """The penalty of least log loss over the folds, and the fit of all rows with it."""
+    x, y, _, _ = jaxlin.datasets.breast_cancer()
+    x, y = np.asarray(x, float), np.asarray(y)
+    x = ((x - x.mean(0)) / x.std(0)).astype(dtype)
+    device, labels = jnp.asarray(x), jnp.asarray(y)
+    weights = jaxlin.resample.stratified_kfold(jax.random.key(0), labels, folds=folds)
+    split = PredefinedSplit(np.argmin(np.asarray(weights), axis=0))
+    l2 = np.logspace(0, -5, penalties)
+    train = len(x) * (folds - 1) / folds
+    traced = jnp.asarray(l2, dtype)
+    fit = partial(jaxlin.logistic.fit, tol=LOOP_TOLERANCES[0])
+
+    def peer(solver, tol):
+        return LogisticRegressionCV(
+            Cs=1 / (l2 * train),
+            cv=split,
+            solver=solver,
+            tol=tol,
+            max_iter=10_000,
+            scoring="neg_log_loss",
+            use_legacy_attributes=False,
+            l1_ratios=(0,),
+        ).fit(x, y)
+
+    def ours():
+        return jaxlin.resample.select(
+            fit, jaxlin.metrics.log_loss, device, labels, weights, l2=traced
+        )
+
+    def chosen(found):
+        """Its logarithm: a grid's step is 0.1, and two of the best may be as good."""
+        value = 1 / (found.C_ * train) if hasattr(found, "C_") else found[2]
+        return np.log(np.asarray(value, float)).reshape(1)
+
+    return Workload(
+        ours=ours,
+        peers={
+            f"scikit-learn {name}": tuple(partial(peer, name, tol) for tol in LOOP_TOLERANCES)
+            for name in ("lbfgs", "newton-cholesky", "newton-cg")
+        },
+        unfold=chosen,
+        reference=chosen(ours()),
+    )
+
+
+def one_vs_one(dtype) -> Workload:
+    """A plane for each of 45 pairs of digits; the peers are loops over them."""
+    x, y = load_digits(return_X_y=True)
+    x = x.astype(dtype)
+    device, labels = jnp.asarray(x), jnp.asarray(y)
+    fit = jaxlin.multiclass.one_vs_one(partial(jaxlin.logistic.fit, l2=L2, tol=LOOP_TOLERANCES[0]))
+    pairs = [(i, j) for i in range(10) for j in range(i + 1, 10)]
+    rows = [np.flatnonzero((y == i) | (y == j)) for i, j in pairs]
+    of_pairs = [(x[at], y[at] == j) for at, (_, j) in zip(rows, pairs, strict=True)]
+
+    def loop(solver, tol):
+        fits = [
+            LogisticRegression(C=1 / (L2 * len(a)), solver=solver, tol=tol, max_iter=10_000)
+            for a, _ in of_pairs
+        ]
+        return [fit.fit(a, b) for fit, (a, b) in zip(fits, of_pairs, strict=True)][-1]
+
+    def unfold(found):
+        """The scores of the last pair, 9 against 8."""
+        last = of_pairs[-1][0].astype(float)
+        if hasattr(found, "coef_"):
+            return last @ found.coef_[0] + found.intercept_[0]
+        weights, bias = (np.asarray(a[-1], float) for a in (found[0].weights, found[0].bias))
+        return last @ weights + bias
+
+    return Workload(
+        ours=lambda: fit(device, labels, num_classes=10),
+        peers={
+            f"scikit-learn {name}, loop": tuple(partial(loop, name, tol) for tol in LOOP_TOLERANCES)
+            for name in ("lbfgs", "newton-cholesky", "newton-cg")
+        },
+        unfold=unfold,
+        reference=unfold(loop("newton-cholesky", 1e-12)),
     )
 
 
@@ -601,6 +688,8 @@ ALL: dict[str, Callable[[Any], Workload]] = {
     "logistic-10000-fits-of-100x10": partial(logistic_batch, lanes=10_000, n=100, d=10),
     "logistic-1000-fits-of-200x50": partial(logistic_batch, lanes=1_000, n=200, d=50),
     "logistic-10000-bootstraps-of-500x10": partial(logistic_bootstrap, draws=10_000, n=500, d=10),
+    "logistic-breast-cancer-10-folds-50-penalties": cross_validation,
+    "logistic-digits-45-pairs": one_vs_one,
     "perceptron-1000-fits-of-100x10": perceptron_batch,
     "lda-100-permutations-of-200x50": partial(lda_permutations, draws=100),
     "lda-10000-permutations-of-200x50": partial(lda_permutations, draws=10_000),

@@ -288,8 +288,8 @@ def _from_one_start(spec, solved):
         batched, *_ = in_batched
         *_, basis = others
         apart = bool(batched.x)
-        each = batched._replace(weight=False), in_batched[1], in_batched[2], in_batched[-1]
-        m = 1 if basis is None else basis.shape[1]
+        k, m = (2, 1) if basis is None else basis.shape[-2:]
+        each = batched._replace(weight=False), in_batched[1]
         f = solved
         if (
             axis_size >= MANY_LANES
@@ -299,6 +299,8 @@ def _from_one_start(spec, solved):
         ):
             ok = rows.ok.astype(rows.weight.dtype)
             equal = rows._replace(weight=ok / jnp.maximum(jnp.sum(ok), 1))
+            if basis is not None:
+                basis = _frame.class_basis(_rows.present(equal, k), equal.weight.dtype)
             problem = _frame.make(equal, l2, spec.bias, basis)
             theta, *_, found = _sampled.descended(
                 spec, problem, _frame.enter(problem, None, True), None

@@ -315,6 +315,10 @@ def refit(
 ) -> tuple[Any, Info]:
     """One fit per row of weights, in bounded memory.
 
+    Numbers among the options are traced, so that one program serves a sweep. What is part of the
+    fit, as `functools.partial(logistic.fit, l2=0.1)`, is known when it is compiled, and where that
+    penalty is positive the program is smaller and up to a third faster.
+
     Args:
       fit: `fit(x, y, *, sample_weight, ...) -> (params, Info)`, of this package or your own.
       x: `(n, d)`, shared by all lanes.

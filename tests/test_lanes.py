@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxlin import _lanes, _passes, least_squares, logistic, softmax
+from jaxlin import _lanes, _passes, _risk, _rows, least_squares, logistic, softmax
 from jaxlin.types import Status
 
 LANES, N, D, K, SIZE = 13, 23, 3, 3, 4
@@ -89,3 +89,48 @@ def test_lanes_that_share_many_columns():
     for i, weight in enumerate(weights):
         np.testing.assert_allclose(found.weights[i], fit(weight)[0].weights, rtol=1e-9, atol=1e-12)
         assert info.status[i] == Status.CONVERGED
+
+
+WEIGHTED = {
+    "logistic": functools.partial(logistic.fit),
+    "logistic, penalised": functools.partial(logistic.fit, l2=0.01),
+    "softmax": functools.partial(softmax.fit, num_classes=K, l2=0.01),
+}
+
+
+@pytest.mark.parametrize("kind", ["overlapping", "separated", "with a row of junk"])
+@pytest.mark.parametrize("name", WEIGHTED)
+def test_lanes_that_share_all_but_weights_are_single_fits(name, kind):
+    """They begin at the fit of equal weights, where there is one, and end where each alone does."""
+    fit, many, n, separated = WEIGHTED[name], _risk.MANY_LANES + 1, 300, kind == "separated"
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(n, D))
+    scores = x + (0 if separated else 1) * rng.normal(size=x.shape)
+    y = np.argmax(scores, axis=1) if name == "softmax" else np.where(scores[:, 0] > 0, 1, 0)
+    weight = rng.multinomial(n, np.full(n, 1 / n), size=many).astype(float)
+    weight[1, 5] = np.nan
+    weight[2] = y == 0
+    weight[3] = 0
+    if kind == "with a row of junk":
+        x[7], weight[:, 7] = 1e6, 0  # of no lane
+    lanes, said = jax.jit(jax.vmap(lambda w: fit(x, y, sample_weight=w)))(weight)
+    alone, told = jax.lax.map(lambda w: fit(x, y, sample_weight=w), weight)
+    np.testing.assert_array_equal(said.status, told.status)
+    assert said.status[1] == said.status[3] == Status.INVALID_DATA
+    proper = said.status == Status.CONVERGED
+    assert np.sum(proper) == (0 if separated and name == "logistic" else many - 3)
+    for a, b in zip(lanes, alone, strict=True):
+        np.testing.assert_allclose(a[proper], b[proper], rtol=1e-9, atol=1e-11)
+    if kind == "overlapping":
+        assert np.mean(said.steps[proper]) < np.mean(told.steps[proper]) - 0.5
+
+
+def test_the_largest_of_rows_with_weight_by_lanes():
+    rng = np.random.default_rng(0)
+    weight, a = rng.integers(0, 2, (9, 6)).astype(float), rng.random((6, 4))
+    weight[0], a[2] = 0, np.inf
+    weight[:, 2] = 0
+    each = np.stack([np.max(np.where(w[:, None] > 0, a, 0), axis=0) for w in weight])
+    np.testing.assert_array_equal(jax.vmap(lambda w: _rows.largest(w, a))(weight), each)
+    own = jax.vmap(_rows.largest)(weight, np.stack([a] * 9))
+    np.testing.assert_array_equal(own, each)

@@ -385,7 +385,8 @@ def test_no_row_has_more_leverage_than_the_bound():
         problem = _frame.make(rows, jnp.zeros(3), True, basis)
         nothing = jnp.zeros((2, 4))
         whole = _linalg.factor(_passes.measure(spec, problem, nothing)[1])
-        return _proof.leverage(spec, problem, whole), _proof.leverage_bound(problem, whole)
+        root = _linalg.inverse_root(whole)
+        return _proof.leverage(spec, problem, root), _proof.leverage_bound(problem, root)
 
     rng = np.random.default_rng(0)
     x = rng.normal(size=(100, 40, 3)) + rng.normal(size=(100, 1, 3))

@@ -280,7 +280,7 @@ class _Visits(NamedTuple):
     """What the visits of an epoch read; of many lanes the last axis, but in an x that they share.
 
     x: `(n, d)`
-    weight: `(n,)`, scaled by a power of two to at most 2, 0 where the row is absent
+    weight: `(n,)`, scaled by a power of two to less than 2, so that integers stay exact
     sign: `(n,)`, t where there is weight, 0 elsewhere
     rate: `(n,)`, step * weight * t
     feature_mask: `(d,)` or None
@@ -528,8 +528,9 @@ def _each(f, axis_size, in_batched, operands, first=0):
 
 def _lanes_last(axis_size, a, batched):
     a = jnp.asarray(a)
-    alike = jnp.broadcast_to(a[..., None], (*a.shape, axis_size))
-    return jnp.moveaxis(a, 0, -1) if batched else alike
+    if batched:
+        return jnp.moveaxis(a, 0, -1)
+    return jnp.broadcast_to(a[..., None], (*a.shape, axis_size))
 
 
 def _visited(observe, visits, carry, picks=None):

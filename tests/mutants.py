@@ -1295,8 +1295,8 @@ FAULTS = [
         ),
         (
             "rows of lanes that are put last are scrambled",
-            "return jnp.moveaxis(a, 0, -1) if batched else",
-            "return a.reshape(*a.shape[1:], -1) if batched else",
+            "return jnp.moveaxis(a, 0, -1)",
+            "return a.reshape(*a.shape[1:], -1)",
             "perceptron::lanes_are_single_fits",
         ),
         (

@@ -34,12 +34,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlin import _checks, _loops, _rows
+from jaxlin import _checks, _implicit, _loops, _rows, _visits
 from jaxlin._linalg import dot, power_of_two
 from jaxlin.types import Hyperplane, Info, Status
-
-# So many lanes fill the vectors that a visit of all is made of.
-MANY_LANES = 16
 
 
 def fit(
@@ -276,25 +273,6 @@ def mistake_bound(
     return _mistake_bound(_cast(params, data, "params"), data, bias=bias)
 
 
-class _Visits(NamedTuple):
-    """What the visits of an epoch read; of many lanes the last axis, but in an x that they share.
-
-    x: `(n, d)`
-    weight: `(n,)`, scaled by a power of two to less than 2, so that integers stay exact
-    sign: `(n,)`, t where there is weight, 0 elsewhere
-    rate: `(n,)`, step * weight * t
-    feature_mask: `(d,)` or None
-    bias: `()` bool
-    """
-
-    x: jax.Array
-    weight: jax.Array
-    sign: jax.Array
-    rate: jax.Array
-    feature_mask: jax.Array | None
-    bias: jax.Array
-
-
 class _Task(NamedTuple):
     """What a run is of.
 
@@ -305,7 +283,7 @@ class _Task(NamedTuple):
     """
 
     rows: _rows.Rows
-    visits: _Visits
+    visits: _visits.Visits
     listed: jax.Array | None
     present: jax.Array
     key: Any
@@ -344,9 +322,9 @@ class _Verdict(NamedTuple):
 
 
 class _Method(NamedTuple):
-    """epoch: `f(task, state) -> (state, mistakes)`, objective: `f(verdict)`."""
+    """epoch: `f(walk, task, state) -> (state, mistakes)`, objective: `f(verdict)`."""
 
-    epoch: Callable[[_Task, _State], tuple[_State, jax.Array]]
+    epoch: Callable[[Callable, _Task, _State], tuple[_State, jax.Array]]
     objective: Callable[[_Verdict], jax.Array]
 
 
@@ -394,7 +372,7 @@ def _task(rows, valid, data, key, step_size, bias):
     given = _given_weight(data)
     weight = jnp.where(valid, given / power_of_two(jnp.max(given)), 0)
     sign = jnp.where(weight != 0, 2 * rows.y.astype(weight.dtype) - 1, 0)
-    visits = _Visits(
+    visits = _visits.Visits(
         x=rows.x,
         weight=weight,
         sign=sign,
@@ -412,28 +390,20 @@ def _task(rows, valid, data, key, step_size, bias):
 
 
 def _loop(method, task, start, max_epochs, valid):
-    """The epochs. Of many lanes each visit is one of vectors over them, so these are put last."""
-    loop = partial(_epochs, method)
-    many = jax.custom_batching.custom_vmap(loop)
-
-    @many.def_vmap
-    def _(axis_size, in_batched, visits, *others):
-        if axis_size < MANY_LANES or task.key is not None:
-            return _each(loop, axis_size, in_batched, (visits, *others))
-        moved = jax.tree.map(lambda a, b: jnp.moveaxis(a, 0, -1) if b else a, visits, in_batched[0])
-        return _each(loop, axis_size, in_batched, (moved, *others), first=-1)
-
-    return many(task.visits, task._replace(visits=None), start, max_epochs, valid)
+    operands = (task.visits, task._replace(visits=None), start, max_epochs, valid)
+    loop = _visits.lanes_last(partial(_epochs, method, _visits.walk))
+    found = loop(*jax.lax.stop_gradient(operands))
+    return _implicit.derived(partial(_epochs, method, _visits.each_alone), found, operands)
 
 
-def _epochs(method, visits, task, start, max_epochs, valid):
+def _epochs(method, walk, visits, task, start, max_epochs, valid):
     task = task._replace(visits=visits)
 
     def more(state):
         return (state.epoch < max_epochs) & ~state.done
 
     def body(state):
-        new, mistakes = method.epoch(task, state)
+        new, mistakes = method.epoch(walk, task, state)
         # An overflow ends the loop before the epoch in which it happened.
         sound = _finite(new.params) & _finite(new.answer)
         kept = jax.tree.map(lambda a, b: jnp.where(sound, a, b), new, state)
@@ -448,22 +418,22 @@ def _epochs(method, visits, task, start, max_epochs, valid):
     return jax.lax.while_loop(more, *_loops.steady(body, _State(start, start, zero, zero, ~valid)))
 
 
-def _plain_epoch(task, state):
-    params, mistakes, _ = _walk(task, state, lambda seen, *_: seen, ())
+def _plain_epoch(walk, task, state):
+    params, mistakes, _ = _walked(walk, task, state, lambda seen, *_: seen, ())
     # Random picks miss rows: only a look at all of them tells a clean pass.
     left = mistakes if task.key is None else _verdict(task.rows, params).mistakes
     return state._replace(params=params, answer=params, done=left == 0), mistakes
 
 
-def _averaged_epoch(task, state):
+def _averaged_epoch(walk, task, state):
 
     def drifted(drift, start, params, wrong, weight):
         moved = jax.tree.map(lambda s, a, b: s + (a - b), drift, params, start)
-        return _either(weight != 0, moved, drift)
+        return _visits.either(weight != 0, moved, drift)
 
     # Summed as distance from the epoch's start, and by epoch: a sum of 1e8 planes would stagnate.
     zero = jax.tree.map(jnp.zeros_like, state.params)
-    params, mistakes, drift = _walk(task, state, drifted, zero)
+    params, mistakes, drift = _walked(walk, task, state, drifted, zero)
     visits, turn = (a.astype(task.visits.rate.dtype) for a in (task.present, state.epoch + 1))
     mean = jax.tree.map(lambda b, s: b + s / visits, state.params, drift)
     answer = jax.tree.map(lambda a, m: a + (m - a) / turn, state.answer, mean)
@@ -471,16 +441,17 @@ def _averaged_epoch(task, state):
     return state._replace(params=params, answer=answer, done=left == 0), mistakes
 
 
-def _pocket_epoch(task, state):
+def _pocket_epoch(walk, task, state):
     def longest(seen, start, params, wrong, weight):
         run, best, candidate = seen
         run = jnp.where(wrong, 0, run + weight)
         longer = run > best
-        candidate = _either(longer, params, candidate)
+        candidate = _visits.either(longer, params, candidate)
         return run, jnp.maximum(run, best), candidate
 
     zero = jnp.zeros((), task.visits.rate.dtype)
-    params, mistakes, (_, _, candidate) = _walk(task, state, longest, (zero, zero, state.params))
+    seen = (zero, zero, state.params)
+    params, mistakes, (_, _, candidate) = _walked(walk, task, state, longest, seen)
     # argmin takes the first of equals, so the pocket changes only for the strictly better.
     planes = jax.tree.map(lambda *a: jnp.stack(a), state.answer, candidate, params)
     verdicts = jax.vmap(partial(_verdict, task.rows))(planes)
@@ -494,76 +465,9 @@ _AVERAGED = _Method(epoch=_averaged_epoch, objective=lambda verdict: verdict.los
 _POCKET = _Method(epoch=_pocket_epoch, objective=lambda verdict: verdict.share)
 
 
-def _walk(task, state, observe, seen):
-    """One epoch: n visits, after each `seen = observe(seen, start, params, wrong, weight)`.
-
-    The last axis of all that `observe` is given is that of lanes, where there are lanes.
-    """
-    walk = partial(_visited, observe)
-    carry = state.params, jnp.zeros((), jnp.int32), seen
-    if task.key is not None:
-        return walk(task.visits, carry, _picks(task, state.epoch))
-    many = jax.custom_batching.custom_vmap(walk)
-
-    @many.def_vmap
-    def _(axis_size, in_batched, *operands):
-        if axis_size < MANY_LANES:
-            return _each(walk, axis_size, in_batched, operands)
-        visits, carry = jax.tree.map(partial(_lanes_last, axis_size), operands, tuple(in_batched))
-        if not in_batched[0].x:
-            visits = visits._replace(x=operands[0].x)
-        found = jax.tree.map(lambda a: jnp.moveaxis(a, -1, 0), walk(visits, carry))
-        return found, jax.tree.map(lambda _: True, found)
-
-    return many(task.visits, carry)
-
-
-def _each(f, axis_size, in_batched, operands, first=0):
-    """`f` under a plain vmap, as a rule returns it; lanes of the first operand are at `first`."""
-    axes = [jax.tree.map(lambda batched: 0 if batched else None, tree) for tree in in_batched]
-    axes[0] = jax.tree.map(lambda batched: first if batched else None, in_batched[0])
-    found = jax.vmap(f, in_axes=tuple(axes), axis_size=axis_size)(*operands)
-    return found, jax.tree.map(lambda _: True, found)
-
-
-def _lanes_last(axis_size, a, batched):
-    a = jnp.asarray(a)
-    if batched:
-        return jnp.moveaxis(a, 0, -1)
-    return jnp.broadcast_to(a[..., None], (*a.shape, axis_size))
-
-
-def _visited(observe, visits, carry, picks=None):
-    """`(params, mistakes, seen)` once each row has had its turn; lanes are the last axis."""
-    start, *_ = carry
-    dtype = visits.rate.dtype
-
-    # The index is the loop's own, not a carry: under vmap a visit then slices instead of gathering.
-    def visit(i, carry):
-        plane, mistakes, seen = carry
-        i = i if picks is None else picks[i]
-        row = jax.lax.dynamic_index_in_dim(visits.x, i, keepdims=False).astype(dtype)
-        row = row.reshape(row.shape + (1,) * (plane.weights.ndim - row.ndim))
-        if visits.feature_mask is not None:
-            row = jnp.where(visits.feature_mask, row, 0)
-        score = jnp.sum(row * plane.weights, axis=0) + plane.bias
-        sign, rate = visits.sign[i], visits.rate[i]
-        wrong = (sign * score <= 0) & (sign != 0)
-        weights = jnp.where(wrong[None], plane.weights + rate[None] * row, plane.weights)
-        moved = jnp.where(wrong & visits.bias, plane.bias + rate, plane.bias)
-        plane = Hyperplane(weights=weights, bias=moved)
-        seen = observe(seen, start, plane, wrong, visits.weight[i])
-        return plane, mistakes + wrong.astype(jnp.int32), seen
-
-    return jax.lax.fori_loop(0, visits.x.shape[0], *_loops.steady_fori(visit, carry))
-
-
-def _either(condition, this, that):
-    """One plane or the other; the last axis is of lanes, if there are any."""
-    return Hyperplane(
-        weights=jnp.where(condition[None], this.weights, that.weights),
-        bias=jnp.where(condition, this.bias, that.bias),
-    )
+def _walked(walk, task, state, observe, seen):
+    picks = None if task.key is None else _picks(task, state.epoch)
+    return walk(observe, task.visits, state.params, seen, picks)
 
 
 def _picks(task, epoch):

@@ -1271,13 +1271,22 @@ FAULTS = [
         ),
     ),
     *of(
-        "perceptron.py",
+        "_visits.py",
         (
             "a row on the plane is right",
             "wrong = (sign * score <= 0)",
             "wrong = (sign * score < 0)",
             "perceptron::boolean_functions_are_the_textbook_loop",
         ),
+        (
+            "rows of lanes that are put last are scrambled",
+            "return jnp.moveaxis(a, 0, -1)",
+            "return a.reshape(*a.shape[1:], -1)",
+            "perceptron::lanes_are_single_fits",
+        ),
+    ),
+    *of(
+        "perceptron.py",
         (
             "weights are ignored",
             "rate=step_size * given * sign",
@@ -1292,12 +1301,6 @@ FAULTS = [
             "b + s / len(task.rows.weight), state.params, drift",
             "perceptron::a_row_of_weight_zero_is_absent",
             "perceptron::averaged_is_the_mean_over_visits",
-        ),
-        (
-            "rows of lanes that are put last are scrambled",
-            "return jnp.moveaxis(a, 0, -1)",
-            "return a.reshape(*a.shape[1:], -1)",
-            "perceptron::lanes_are_single_fits",
         ),
         (
             "the pocket takes what is as good",

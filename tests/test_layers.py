@@ -22,6 +22,7 @@ BELOW = [
     "_linalg",
     "_implicit",
     "_lanes",
+    "_visits",
     "_scatter",
     "_statistics",
     "_closed_form",

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxlin import losses, perceptron
+from jaxlin import _visits, losses, perceptron
 from jaxlin.types import Hyperplane, Status
 
 FITS = [perceptron.fit, perceptron.fit_averaged, perceptron.fit_pocket]
@@ -196,7 +196,7 @@ def test_a_masked_feature_is_absent(fit):
 
 
 # Few lanes, and so many that each visit is one of vectors over them.
-LANES = pytest.mark.parametrize("count", [4, perceptron.MANY_LANES + 2])
+LANES = pytest.mark.parametrize("count", [4, _visits.MANY_LANES + 2])
 
 
 @LANES
@@ -226,7 +226,7 @@ def test_lanes_of_masks_and_keys_and_lanes_of_lanes(fit, count):
     keys = jax.random.split(jax.random.key(0), count)
     shared = jax.vmap(lambda w, mask, key: of(x[0], y[0], w, mask, key))(w, mask, keys)
     nested = jax.vmap(lambda x, y: jax.vmap(partial(of, x, y))(w, mask))(x, y)
-    same = _same(fit, count if fit is not perceptron.fit_averaged else perceptron.MANY_LANES)
+    same = _same(fit, count if fit is not perceptron.fit_averaged else _visits.MANY_LANES)
     for i in range(count):
         same(lane(lanes, i), of(x[i], y[i], w[i], mask[i]))
         same(lane(shared, i), of(x[0], y[0], w[i], mask[i], keys[i]))
@@ -235,7 +235,7 @@ def test_lanes_of_masks_and_keys_and_lanes_of_lanes(fit, count):
 
 def _same(fit, count):
     """Exact, but for a mean where many lanes are put last: its division is another program's."""
-    rounded = fit is perceptron.fit_averaged and count >= perceptron.MANY_LANES
+    rounded = fit is perceptron.fit_averaged and count >= _visits.MANY_LANES
     digits = partial(np.testing.assert_allclose, rtol=1e-14, atol=1e-15)
     return partial(jax.tree.map, digits) if rounded else assert_same
 
@@ -407,5 +407,17 @@ def test_it_starts_from_init():
 
 
 def test_reverse_mode_raises():
-    with pytest.raises(ValueError, match="reverse-mode"):
+    with pytest.raises(ValueError, match="while_loop"):
         jax.grad(lambda x: perceptron.fit(x, AND)[0].weights[0])(X)
+
+
+@LANES
+def test_forward_mode_is_the_derivative_at_fixed_mistakes(count):
+    def weights(step, x):
+        return perceptron.fit(x, AND, step_size=step, max_epochs=20)[0].weights
+
+    x = X + 1e-3 * np.random.default_rng(4).normal(size=(count, *X.shape))
+    steps = jnp.linspace(0.5, 2.0, count)
+    planes, moved = jax.jvp(lambda s: jax.vmap(weights)(s, x), (steps,), (jnp.ones(count),))
+    # From 0 the plane is proportional to the step size.
+    chex.assert_trees_all_close(moved, planes / steps[:, None], rtol=1e-12)

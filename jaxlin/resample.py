@@ -34,6 +34,8 @@ from jaxlin.types import Info, Status
 # Rows whose number is packed with a random one, a power of two.
 MOST_PACKED = 1024
 
+# So many lanes of like penalties at once: the loop turns until the slowest is done.
+LIKE_LANES = 64
 # With fewer lanes a closed form saves less than the compiler takes for it.
 FEW_LANES = 256
 
@@ -992,15 +994,23 @@ def _select(fit, metric, static, rule, batch_size, data, weights, l2):
         of_fold = options | {"l2": penalty}
         return _one_fold(fit, metric, x, y, sample_weight, of_fold, weights[fold])
 
-    lanes = jnp.tile(jnp.arange(folds), count), jnp.repeat(l2, folds, axis=0)
-    values, infos = _lanes.batched(judge, lanes, batch_size, x)
+    size = jnp.mean(l2.reshape(count, -1), axis=1)
+    order = jnp.argsort(-size, stable=True)
+    lanes = jnp.tile(jnp.arange(folds), count), jnp.repeat(l2[order], folds, axis=0)
+    if batch_size is None and _lanes.on_one_cpu():
+        n, d = x.shape
+        most = _lanes.chunk_size(None, count * folds, n, d, l2.dtype)
+        batch_size = min(LIKE_LANES, most)
+    found = _lanes.batched(judge, lanes, batch_size, x)
+    values, infos = jax.tree.map(
+        lambda a: a.reshape(count, folds, *a.shape[1:])[jnp.argsort(order)].reshape(a.shape), found
+    )
     if values.ndim > 1:
         raise ValueError(f"metric: expected a number per fold, got shape {values.shape[1:]}")
     mean, error = _lanes.mean_of(values.reshape(count, folds), axis=1)
     score = jnp.where(jnp.isnan(mean), -jnp.inf, mean if larger_is_better else -mean)
     best = jnp.argmax(score)
     room = jnp.where(jnp.isnan(error[best]), 0, error[best]) if one_standard_error else 0.0
-    size = jnp.mean(l2.reshape(count, -1), axis=1)
     chosen = jnp.argmax(jnp.where(score >= score[best] - room, size, -jnp.inf))
     weight = {} if sample_weight is None else {"sample_weight": sample_weight}
     penalty = _linalg.after(infos, l2[chosen])

@@ -683,6 +683,12 @@ def test_selection_is_by_the_mean_over_folds(data):
         assert simple == l2[near].max()
         several = several or near.sum() > 1
     assert several, "the rule of one standard error was not put to the test"
+    for batch_size in (None, 2):
+        with pytest.raises(ValueError, match=r"fold 4 of 12: l2: .*negative"):
+            wrong = np.array([1.0, -1.0, 3.0])
+            resample.select(
+                logistic.fit, accuracy, x, y, weights[:4], l2=wrong, batch_size=batch_size
+            )
 
 
 def test_losses_are_known_to_be_losses(data):

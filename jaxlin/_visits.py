@@ -45,10 +45,13 @@ def each_alone(
 
     Args:
       observe: the last axis of all that it is given is that of lanes, where there are lanes.
+      visits: what is read, of n rows and d features.
+      start: the plane before the first, weights `(d,)` and bias `()`.
+      seen: a pytree, what was observed before.
       picks: `(n,)`, the rows to visit; by default each in its turn.
 
     Returns:
-      The plane, the number of its mistakes, and what was seen.
+      The plane after the last, the number `()` int32 of mistakes, and what was seen.
     """
     dtype = visits.rate.dtype
 

@@ -1002,8 +1002,9 @@ def _select(fit, metric, static, rule, batch_size, data, weights, l2):
         most = _lanes.chunk_size(None, count * folds, n, d, l2.dtype)
         batch_size = min(LIKE_LANES, most)
     found = _lanes.batched(judge, lanes, batch_size, x)
+    at = jnp.argsort(order)
     values, infos = jax.tree.map(
-        lambda a: a.reshape(count, folds, *a.shape[1:])[jnp.argsort(order)].reshape(a.shape), found
+        lambda a: a.reshape(count, folds, *a.shape[1:])[at].reshape(a.shape), found
     )
     if values.ndim > 1:
         raise ValueError(f"metric: expected a number per fold, got shape {values.shape[1:]}")

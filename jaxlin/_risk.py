@@ -233,7 +233,7 @@ def _solved_by_rows(spec, problem, init, tol, max_steps):
     start = None if init is None else _frame.enter(problem, init, spec.bias)
     outcome = _wide.solve(spec, problem, start, tol, cap)
     theta = _linalg.after(outcome.certified, outcome.point.theta)
-    return theta, _info(outcome, tol, cap), jnp.bool_(False)
+    return theta, _info(outcome, tol, cap), outcome.unsettled
 
 
 def _left_by_rows(spec, problem, rows, usable, l2, found):
@@ -242,7 +242,7 @@ def _left_by_rows(spec, problem, rows, usable, l2, found):
     if spec.complete:
         proper = usable & (info.status <= Status.MAX_STEPS)
         theta = _wide.differentiable(spec, _frame.live(problem, rows, l2), theta, proper)
-    return _frame.leave(problem, theta, spec.bias), info, unsettled
+    return _frame.leave(problem, theta, spec.bias), info, unsettled & usable
 
 
 def _left_by_features(spec, problem, rows, usable, l2, found, *, by_products=False):

@@ -2,18 +2,20 @@
 
 At the optimum of J each penalised coordinate is theta = -P^-1 Z' r, P the penalties and r the
 weighted slopes `(n, m)` of the rows' losses in their scores u: so u = b - K r, K = Z P^-1 Z', and
-sum_i r_i = 0 if there is a bias b. The steps are Newton's on the fit of n features L, K = L L',
-with a penalty of 1, which has the same scores (Hastie and Tibshirani 2004, "Efficient quadratic
-regularization for expression arrays"); the point is judged in the features' own space; and the
-derivative is that of the two equations for u and b. Shapes as in `_passes`.
+sum_i r_i = 0 if there is a bias b. The steps are Newton's by products with K, see `_dual`; where
+these come to nothing, or to begin elsewhere than at 0, they are those of the fit of n features L,
+K = L L', with a penalty of 1, which has the same scores (Hastie and Tibshirani 2004, "Efficient
+quadratic regularization for expression arrays"). The point is judged in the features' own space;
+and the derivative is that of the two equations for u and b. Shapes as in `_passes`.
 """
 
 import functools
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _frame, _implicit, _iterate, _linalg, _loops, _newton, _passes, _rows
+from jaxlin import _dual, _frame, _implicit, _linalg, _loops, _newton, _passes, _rows
 from jaxlin._frame import Problem
 from jaxlin._linalg import dot
 from jaxlin._newton import Outcome
@@ -22,8 +24,18 @@ from jaxlin.types import Linear
 
 # Steps that make up for the rounding of K, at most.
 REFINEMENTS = 10
-# Of the first step, to start from.
-MULTIPLES = tuple(2 ** (i / 2) for i in range(13))
+# Added to K's diagonal, in units of its rounding: what it does not see is else hidden in rounding.
+RIDGE_ULPS = 8
+# Trials by products before a factor has its turn.
+MOST_TRIALS = 50
+
+
+class _Space(NamedTuple):
+    """root: `(d,)`, P^-1/2; half: `(n, d)`, Z P^-1/2; kernel: `(n, n)`, K."""
+
+    root: jax.Array
+    half: jax.Array
+    kernel: jax.Array
 
 
 def solve(
@@ -41,27 +53,94 @@ def solve(
     Returns:
       What the run came to.
     """
+    space = _space(problem)
+    if start is not None:
+        return _by_factor(spec, problem, space, start, tol, cap, jnp.int32(0))
+    outcome = _by_products(spec, problem, space, tol, jnp.minimum(cap, MOST_TRIALS))
+    passed = outcome.certified & (outcome.point.residual <= tol)
+    unproved = ~passed & (outcome.trials < cap)
+    if not spec.complete:
+        return outcome._replace(unsettled=unproved)
+
+    def by_factor(problem, space, outcome, tol, cap):
+        found = outcome.point.theta
+        start = jnp.where(jnp.all(jnp.isfinite(found)), found, 0)
+        return _by_factor(spec, problem, space, start, tol, cap, outcome.trials)
+
+    return _linalg.when(unproved, by_factor, outcome, (problem, space, outcome, tol, cap))
+
+
+def _space(problem: Problem) -> _Space:
+    root = jnp.sqrt(_inverse_penalty(problem))
+    # What a row without weight holds may overflow. Made once: the product would make it twice.
+    half = _rows.where_rows(problem.rows.weight > 0, _features(problem) * root[None, :])
+    half = jax.lax.optimization_barrier(half)
+    kernel = dot(half, half.T)
+    ridge = RIDGE_ULPS * float(jnp.finfo(kernel.dtype).eps)
+    return _Space(root, half, kernel + jnp.diag(ridge * jnp.diagonal(kernel)))
+
+
+def _theta(spec: Spec, space: _Space, point: _dual.Point) -> jax.Array:
+    """`(m, p)`."""
+    weights = dot(point.alpha.T, space.half) * space.root[None, :]
+    return jnp.concatenate([weights, point.bias[:, None][:, : int(spec.bias)]], axis=1)
+
+
+def _by_products(spec, problem, space, tol, cap) -> Outcome:
+    """By `_dual`, and as K has rounded the data some steps more from what these say."""
+    run = _dual.begin(spec, problem, space.kernel)
+
+    def judged(dual):
+        return _passes.light(spec, problem, _theta(spec, space, dual))
+
+    def refined(carry):
+        point, dual, _, left = carry
+        u = dot(space.half, dot(space.half.T, dual.alpha)) + dual.bias[None, :]
+        exact = _dual.look(run, dual.alpha, dual.bias, u)
+        moved = _dual.moved(run, exact, _dual.direction(run, exact), 1.0)
+        trial = judged(moved)
+        better = trial.residual < point.residual
+        point, dual = _dual.where(better, (trial, moved), (point, dual))
+        return point, dual, better, left - 1
+
+    dual, steps, trials, near = _dual.descend(run, tol, cap)
+
+    def unfinished(carry):
+        point, _, better, left = carry
+        rough = (point.residual > tol) | (spec.polished & (left == REFINEMENTS))
+        return rough & better & (left > 0)
+
+    init = judged(dual), dual, near, REFINEMENTS
+    point, *_ = jax.lax.while_loop(unfinished, *_loops.steady(refined, init))
+    never = jnp.bool_(False)
+    return Outcome(
+        point=point,
+        steps=steps,
+        trials=trials,
+        certified=near,
+        deficient=never,
+        separated=never,
+        quasi=never,
+        unsettled=never,
+    )
+
+
+def _by_factor(spec, problem, space, start, tol, cap, before) -> Outcome:
+    """By `_newton` on the features L of the rows."""
+    root, half, kernel = space
     d = problem.centre.size
     eps = jnp.finfo(problem.spread.dtype).eps
     rows = problem.rows
-    root = jnp.sqrt(_inverse_penalty(problem))
-    # What a row without weight holds may overflow.
-    half = _rows.where_rows(rows.weight > 0, _features(problem) * root[None, :])
-    kernel = dot(half, half.T)
     whole = _linalg.factor(kernel, float(eps) * kernel.shape[0])
     lower = whole.lower / whole.scale[:, None]
     ones = jnp.ones(lower.shape[0], lower.dtype)
     reduced = _frame.make(rows._replace(x=lower, feature_mask=None), ones, spec.bias, problem.basis)
-    origin = jnp.full((), jnp.inf, lower.dtype)
-    if start is None:
-        first = _along_the_first_step(spec, reduced)
-    else:
-        held = dot(half, (start[:, :d] / jnp.where(root > 0, root, 1)[None, :]).T)
-        weights = jax.scipy.linalg.solve_triangular(lower, held, lower=True).T
-        bias = start[:, d] if spec.bias else jnp.zeros_like(weights[:, 0])
-        init = jax.tree.map(lambda a: _frame.of_basis(problem, a), Linear(weights, bias))
-        first = _frame.enter(reduced, init, spec.bias)
-        origin = _passes.value_at_origin(spec, problem)
+    held = dot(half, (start[:, :d] / jnp.where(root > 0, root, 1)[None, :]).T)
+    weights = jax.scipy.linalg.solve_triangular(lower, held, lower=True).T
+    bias = start[:, d] if spec.bias else jnp.zeros_like(weights[:, 0])
+    init = jax.tree.map(lambda a: _frame.of_basis(problem, a), Linear(weights, bias))
+    first = _frame.enter(reduced, init, spec.bias)
+    origin = _passes.value_at_origin(spec, problem)
     run = _newton.descend(
         # It ends a step after the residual has passed, at the floor: of what is proved below.
         spec._replace(complete=False, polished=True),
@@ -70,8 +149,8 @@ def solve(
         origin,
         tol / 16,
         cap,
-        jnp.int32(0),
-        doubted=start is not None,
+        before,
+        doubted=True,
     )
 
     def recover(coordinates):
@@ -109,22 +188,6 @@ def solve(
         quasi=never,
         unsettled=never,
     )
-
-
-def _along_the_first_step(spec: Spec, problem: Problem) -> jax.Array:
-    """The best of some multiples of the Newton step from 0.
-
-    Few rows are easily separated, by scores to which each Newton step would add about 1.
-    """
-    nothing = jnp.zeros((problem.used.size, problem.spread.size), problem.spread.dtype)
-    point, hess = _passes.measure(spec, problem, nothing)
-    damping = jnp.asarray(_iterate.FIRST_DAMPING, nothing.dtype)
-    step, _ = _iterate.newton_step(hess, point.grad.reshape(-1), damping)
-    multiples = jnp.asarray(MULTIPLES, nothing.dtype)
-    tried = multiples[:, None, None] * step.reshape(nothing.shape)[None]
-    values = jax.vmap(lambda theta: _passes.light(spec, problem, theta).value)(tried)
-    best = tried[jnp.argmin(jnp.where(jnp.isfinite(values), values, jnp.inf))]
-    return jnp.where(jnp.all(jnp.isfinite(best)), best, 0)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))

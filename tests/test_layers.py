@@ -46,6 +46,7 @@ BELOW = [
     "_newton",
     "_sampled",
     "_truncated",
+    "_dual",
     "_wide",
     "_gap",
     "_interior",

@@ -8,8 +8,20 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from jaxlin import logistic, losses, softmax, solvers
-from jaxlin.types import Status
+from jaxlin import (
+    _checks,
+    _dual,
+    _frame,
+    _passes,
+    _risk,
+    _rows,
+    _wide,
+    logistic,
+    losses,
+    softmax,
+    solvers,
+)
+from jaxlin.types import Hyperplane, Status
 from tests.public import assert_close, assert_identical, lane, stack, thorough
 
 N, D, K = 10, 300, 3
@@ -52,13 +64,64 @@ def test_converged_is_the_optimum(l2, dtype):
     assert np.abs(np.sum(many.weights, axis=0)).max() <= 8 * np.finfo(dtype).eps
 
 
-def test_next_to_no_penalty_is_never_converged():
-    """What the penalty holds is too far away to be reached, though every gradient is small."""
+@pytest.mark.parametrize("init", [False, True])
+def test_next_to_no_penalty_is_converged_only_where_it_is_reached(init):
+    """What the penalty holds is far away, though every gradient is small."""
     x, y, weight = drawn()
     x[1] += 0.1 * x[2]
-    for l2 in (1e-50, 1e-150, 1e-300):
-        _, info = logistic.fit(x, y, l2=l2, sample_weight=weight)
-        assert info.status in (Status.STALLED, Status.MAX_STEPS)
+    start = Hyperplane(weights=1e-3 * np.ones(D), bias=np.zeros(())) if init else None
+    reached = set()
+    for l2 in (1e-20, 1e-50, 1e-150, 1e-300):
+        params, info = logistic.fit(x, y, l2=l2, sample_weight=weight, init=start)
+        if info.status == Status.CONVERGED:
+            reached.add(l2)
+            sign, scores = 2.0 * y - 1, x @ np.asarray(params.weights) + float(params.bias)
+            pull = weight / weight.sum() * sign / (1 + np.exp(sign * scores))
+            np.testing.assert_allclose(l2 * params.weights, pull @ x, atol=1e-5 * l2 * norm(params))
+            assert abs(pull.sum()) <= 1e-5 * np.abs(pull).sum()
+        else:
+            assert info.status in (Status.STALLED, Status.MAX_STEPS)
+    assert init or {1e-20, 1e-50} <= reached
+    assert 1e-300 not in reached
+
+
+def norm(params):
+    return np.linalg.norm(params.weights)
+
+
+TROUBLES = {
+    "rows of all sizes": lambda rng, x: x * 10.0 ** rng.uniform(-3, 3, size=(len(x), 1)),
+    "every row twice": lambda rng, x: np.concatenate([x[: len(x) // 2]] * 2),
+    "few directions": lambda rng, x: x[:, :3] @ rng.normal(size=(3, D)) + 1e-3 * x,
+    "columns of all sizes": lambda rng, x: x * 10.0 ** rng.uniform(-4, 4, size=D),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, thorough(np.float32)])
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_converged_where_rows_are_in_trouble(trouble, dtype):
+    """Where products with the rows' inner products come to nothing a factor does it."""
+    rng = np.random.default_rng(0)
+    x = TROUBLES[trouble](rng, rng.normal(size=(4 * N, D))).astype(dtype)
+    many, two = rng.integers(0, 4, len(x)), rng.integers(0, 2, len(x))
+    l2 = 1e-6 * np.var(x) if dtype == np.float64 else np.var(x)
+    tol = np.finfo(dtype).eps ** (2 / 3)
+    for fit, loss, y in ((logistic.fit, losses.logistic, two), (softmax.fit, losses.softmax, many)):
+        params, info = fit(x, y, l2=l2)
+        assert info.status == Status.CONVERGED
+        assert gradient(loss, params, x, y, l2=l2) <= 2 * tol
+
+
+def test_a_class_that_is_absent_is_not_felt():
+    x, y, weight = drawn()
+    three = np.where(x[:, 0] > x[0, 0], 2, y)
+    found, info = softmax.fit(x, np.where(three > 0, three + 1, 0), num_classes=5, l2=1e-2)
+    other, _ = softmax.fit(x, three, num_classes=K, l2=1e-2)
+    assert info.status == Status.CONVERGED
+    here = np.array([0, 2, 3])
+    assert_close(jax.tree.map(lambda a: a[here], found), other, 1e-9)
+    gone = np.array([1, 4])
+    assert np.all(np.isneginf(found.bias[gone])) and np.all(found.weights[gone] == 0)
 
 
 @pytest.mark.thorough
@@ -85,6 +148,38 @@ def test_a_start_at_the_optimum_is_the_end():
     again, warm = logistic.fit(x, y, l2=1e-3, init=params)
     assert warm.status == Status.CONVERGED and warm.steps <= 2 < info.steps
     assert_close(again, params, 1e-9)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("many", [False, True])
+def test_products_alone_find_most_optima(many, bias):
+    """Without a factor, by few steps, and the bound of the residual and J are those of the point."""
+    x, y, weight = drawn()
+    y = y + (x[:, 0] > 0) if many else y
+    engine = _risk.SMOOTH[softmax.fit if many else logistic.fit]
+    spec = _passes.Spec(engine.loss, engine.curvature, engine.agreement, None, bias)
+    rows, *_ = _rows.prepare(
+        _checks.table(x, y, sample_weight=weight, soft=True), num_classes=K if many else 2
+    )
+    basis = _frame.class_basis(_rows.present(rows, K), float) if many else None
+    problem = _frame.make(rows, jnp.full(D, 1e-3), bias, basis)
+
+    @jax.jit
+    def found(problem):
+        space = _wide._space(problem)
+        outcome = _wide._by_products(spec, problem, space, 1e-11, jnp.int32(100))
+        run = _dual.begin(spec, problem, space.kernel)
+        zero = jnp.zeros((N, problem.used.size))
+        first = _dual.look(run, zero, zero[0], zero)
+        step = _dual.direction(run, first)
+        point = _dual.moved(run, first, step, 1.0)
+        weights = _wide._theta(spec, space, point)
+        return outcome, point, _passes.light(spec, problem, weights)
+
+    outcome, point, exact = found(problem)
+    assert outcome.certified and outcome.point.residual <= 1e-12 and outcome.steps <= 12
+    np.testing.assert_allclose(point.value, exact.value, rtol=1e-12)
+    assert exact.residual <= point.residual <= 100 * exact.residual
 
 
 def test_what_has_no_weight_is_not_felt():

@@ -3,12 +3,12 @@
     python tests/benchmarks/run.py [NAME ...]      (--list shows the names; --repeats N)
 
 First call: trace, compile and run, with no compiled program kept. Second call and peers: medians
-of alternating runs, each right after one of the same that is not timed where they take less than a
-second; but a peer three times slower than another runs once. A peer counts if it comes
-as near to the optimum as the workload asks, and is run at the loosest of its tolerances that does.
-`excess` is the objective less the best that anyone found, in float64; `LRE` the number of digits in
-which the coefficients, taken together, agree with a float64 reference. `floor` is the time over
-that of the one product that the method cannot avoid.
+of alternating runs, each right after a tenth of a second of the same where one takes less than a
+second; but a peer three times slower than another runs once. A peer counts if it comes as near to
+the optimum as the workload asks, and is run at the loosest of its tolerances that does. `excess` is
+the objective less the best that anyone found, in float64; `LRE` the number of digits in which the
+coefficients, taken together, agree with a float64 reference. `floor` is the time over that of the
+one product that the method cannot avoid.
 """
 
 import argparse
@@ -26,8 +26,9 @@ from workloads import Run, Workload
 
 # Seconds before each run: the threads of the library before spin for a while after their work.
 # Threads that have slept for so long may all wake up on one core, and stay there for some 30 ms. So
-# a run shorter than the second number is timed right after one that is not, as in a loop of it.
-PAUSE, BRIEF = 0.2, 1.0
+# a run shorter than the second number is timed right after others of the same, as in a loop of it,
+# that are not timed and together take at least the third.
+PAUSE, BRIEF, WARM = 0.2, 1.0, 0.1
 # A peer this many times slower than another is run once.
 HOPELESS = 3
 
@@ -124,7 +125,8 @@ def loosest(work: Workload, runs: tuple[Run, ...]) -> Run | None:
 
 def clock(run: Callable[[], object], warm: bool = False) -> tuple[float, object]:
     time.sleep(PAUSE)
-    if warm:
+    until = time.perf_counter() + WARM
+    while warm and time.perf_counter() < until:
         jax.block_until_ready(run())
     start = time.perf_counter()
     found = jax.block_until_ready(run())

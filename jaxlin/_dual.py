@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _frame, _iterate, _linalg, _loops, _newton, _passes
+from jaxlin import _frame, _iterate, _linalg, _loops, _passes
 from jaxlin._frame import Problem
 from jaxlin._linalg import dot
+from jaxlin._newton import CERTIFICATE
 from jaxlin._passes import Spec
 
 # Of the first step, to start from: few rows are easily separated, by scores to which each step
@@ -68,6 +69,7 @@ class _Run(NamedTuple):
 
     share: `()`, the square of b's unit
     sizes: `(2,)`, the bound of the residual by the norm of the gradient, and by that in b
+    tol: `()`, the residual that is asked for
     """
 
     spec: Spec
@@ -75,9 +77,10 @@ class _Run(NamedTuple):
     kernel: jax.Array
     share: jax.Array
     sizes: jax.Array
+    tol: jax.Array
 
 
-def begin(spec: Spec, problem: Problem, kernel: jax.Array) -> _Run:
+def begin(spec: Spec, problem: Problem, kernel: jax.Array, tol: jax.Array) -> _Run:
     """A run over the rows of the problem, whose K is `kernel (n, n)`."""
     mean = jnp.trace(kernel) / kernel.shape[0] ** 2
     unit = problem.unit * jnp.where(problem.spread > 0, 1, 0)
@@ -87,11 +90,13 @@ def begin(spec: Spec, problem: Problem, kernel: jax.Array) -> _Run:
             1 + jnp.max(jnp.abs(problem.shift) * unit),
         ]
     )
-    return _Run(spec, problem, kernel, mean if spec.bias else jnp.zeros_like(mean), sizes)
+    return _Run(spec, problem, kernel, mean if spec.bias else jnp.zeros_like(mean), sizes, tol)
 
 
-def descend(run: _Run, tol: jax.Array, cap: jax.Array) -> tuple[Point, jax.Array, jax.Array, Any]:
-    """From 0 to a step past a residual of at most tol and a proof, or until J falls no more.
+def descend(run: _Run, cap: jax.Array) -> tuple[Point, jax.Array, jax.Array, Any]:
+    """From 0 to a residual of at most `tol` and a proof, or until J falls no more.
+
+    If it is to be `polished`, a step past that.
 
     Returns:
       The point, the steps, the trials, and whether the point before is proved to be near.
@@ -103,7 +108,9 @@ def descend(run: _Run, tol: jax.Array, cap: jax.Array) -> tuple[Point, jax.Array
         before, steps, trials, *_ = carry
         step = direction(run, before)
         point, moved, more = search(run, before, step, cap - trials)
-        done = (before.residual <= tol) & step.near
+        # From a point that is near a step that is taken leads nearer.
+        last = before if run.spec.polished else point
+        done = (last.residual <= run.tol) & step.near
         return point, steps + moved.astype(jnp.int32), trials + more, step.near, done | ~moved
 
     def unfinished(carry):
@@ -161,7 +168,7 @@ def _along_the_first_step(run: _Run, origin: Point, cap: jax.Array) -> tuple[Poi
 
 def direction(run: _Run, point: Point) -> Step:
     """About Newton's step, by conjugate gradients in P^1/2 theta and b in its unit."""
-    spec, problem, kernel, share, _ = run
+    spec, problem, kernel, share, sizes, tol = run
     scores = _passes.scored(problem, problem.rows, point.u)
     curve, least = _curvature(spec, problem, scores)
 
@@ -170,6 +177,10 @@ def direction(run: _Run, point: Point) -> Step:
 
     size = square(point.off, point.image, point.balance)
     goal = jnp.minimum(GOAL, size) * size
+    leverage = _leverage(run, least)
+    if not spec.polished:
+        # No more than what is asked for.
+        goal = jnp.maximum(goal, jnp.minimum(tol / (8 * sizes[0]), CERTIFICATE / 2 / leverage) ** 2)
 
     def advance(carry):
         (alpha, bias, u), (along, along_bias, image), (left, left_bias), size, i = carry
@@ -210,7 +221,7 @@ def direction(run: _Run, point: Point) -> Step:
     alpha, bias, u = where(clear, (found[0] + left, found[1], found[2] + ready), found)
     slope = -jnp.sum(point.off * (u - bias[None, :])) - jnp.sum(point.balance * bias)
     # The Hessian is at least I.
-    near = jnp.sqrt(jnp.maximum(size, 0)) * _leverage(run, least) <= _newton.CERTIFICATE
+    near = jnp.sqrt(jnp.maximum(size, 0)) * leverage <= CERTIFICATE
     near |= size == 0
     return Step(alpha, bias, u, decrement=slope, near=near)
 

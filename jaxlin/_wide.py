@@ -88,7 +88,7 @@ def _theta(spec: Spec, space: _Space, point: _dual.Point) -> jax.Array:
 
 def _by_products(spec, problem, space, tol, cap) -> Outcome:
     """By `_dual`, and as K has rounded the data some steps more from what these say."""
-    run = _dual.begin(spec, problem, space.kernel)
+    run = _dual.begin(spec, problem, space.kernel, tol)
 
     def judged(dual):
         return _passes.light(spec, problem, _theta(spec, space, dual))
@@ -103,7 +103,7 @@ def _by_products(spec, problem, space, tol, cap) -> Outcome:
         point, dual = _dual.where(better, (trial, moved), (point, dual))
         return point, dual, better, left - 1
 
-    dual, steps, trials, near = _dual.descend(run, tol, cap)
+    dual, steps, trials, near = _dual.descend(run, cap)
 
     def unfinished(carry):
         point, _, better, left = carry

@@ -168,7 +168,7 @@ def test_products_alone_find_most_optima(many, bias):
     def found(problem):
         space = _wide._space(problem)
         outcome = _wide._by_products(spec, problem, space, 1e-11, jnp.int32(100))
-        run = _dual.begin(spec, problem, space.kernel)
+        run = _dual.begin(spec, problem, space.kernel, jnp.asarray(1e-11))
         zero = jnp.zeros((N, problem.used.size))
         first = _dual.look(run, zero, zero[0], zero)
         step = _dual.direction(run, first)

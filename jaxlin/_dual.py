@@ -9,17 +9,16 @@ as it takes are quicker than a factor, many lanes of small ones above all. Shape
 u and alpha are `(n, m)`.
 """
 
-import functools
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _frame, _iterate, _linalg, _loops, _passes
+from jaxlin import _frame, _iterate, _loops, _passes
 from jaxlin._frame import Problem
 from jaxlin._linalg import dot
-from jaxlin._newton import CERTIFICATE
+from jaxlin._newton import CERTIFICATE, where
 from jaxlin._passes import Spec
 
 # Of the first step, to start from: few rows are easily separated, by scores to which each step
@@ -93,7 +92,7 @@ def begin(spec: Spec, problem: Problem, kernel: jax.Array, tol: jax.Array) -> _R
     return _Run(spec, problem, kernel, mean if spec.bias else jnp.zeros_like(mean), sizes, tol)
 
 
-def descend(run: _Run, cap: jax.Array) -> tuple[Point, jax.Array, jax.Array, Any]:
+def descend(run: _Run, cap: jax.Array) -> tuple[Point, jax.Array, jax.Array, jax.Array]:
     """From 0 to a residual of at most `tol` and a proof, or until J falls no more.
 
     If it is to be `polished`, a step past that.
@@ -209,10 +208,8 @@ def direction(run: _Run, point: Point) -> Step:
     left = -point.off, -point.balance
     along = left[0], share * left[1], -point.image
     init = _nothing(run), along, left, size, jnp.int32(0)
-    found, _, (left, left_bias), *_ = jax.lax.while_loop(
-        unfinished, *_loops.steady(advance, init)
-    )
-    # What K does not see of alpha + r is no error, but hides one by its rounding. A step by all that
+    found, _, (left, left_bias), *_ = jax.lax.while_loop(unfinished, *_loops.steady(advance, init))
+    # What K hardly sees of alpha + r is no error, but hides one by its rounding. A step by all that
     # is left of the equations ends it, where it is good for the rest too.
     ready = dot(kernel, left)
     bent = jnp.sum(curve * ready[:, None, :], axis=2)
@@ -282,7 +279,3 @@ def search(
     init = point, jnp.ones_like(point.value), never, never, jnp.int32(0)
     trial, _, found, _, trials = jax.lax.while_loop(unfinished, *_loops.steady(advance, init))
     return where(found, trial, point), found, trials
-
-
-def where(condition: jax.Array, this: Any, that: Any) -> Any:
-    return jax.tree.map(functools.partial(jnp.where, condition), this, that)

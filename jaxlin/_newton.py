@@ -139,9 +139,11 @@ def advance(spec, doubted, problem, columns, tol, before, run: Run) -> Run:
     held = _linalg.form(hess, flat) >= _iterate.CURVATURE_HELD * curvature
     kept, accept = (point, run.hess), verdict.accept
     if doubted:
-        # Far out the loss is a polyhedron, on which Newton's method zigzags: no place to start.
+        # Far out the loss is a polyhedron, on which Newton's method zigzags: no place to start, but
+        # where J is much less than at 0.
         first, late = run.trials == before, run.trials == before + LOST
-        asked = (first | late) & (trial.residual > jnp.sqrt(tol))
+        poor = late | (trial.value > point.value / 2)
+        asked = (first | late) & poor & (trial.residual > jnp.sqrt(tol))
 
         def distant(problem, theta):
             return _passes.extremes(spec, problem, theta)[1] > FAR
@@ -151,12 +153,12 @@ def advance(spec, doubted, problem, columns, tol, before, run: Run) -> Run:
         accept &= ~wild
         infinite = jnp.full_like(point.value, jnp.inf)
         nowhere = (_passes.origin(problem, infinite), jnp.zeros_like(hess))
-        kept = _where(lost, nowhere, kept)
+        kept = where(lost, nowhere, kept)
         damping = jnp.where(lost, _iterate.FIRST_DAMPING, verdict.damping)
         verdict = verdict._replace(damping=damping, stalled=verdict.stalled & ~lost)
     # The barrier keeps the compiler from computing the verdict anew for every field.
     accept = jax.lax.optimization_barrier(accept)
-    point, hess = _where(accept, (trial, hess), kept)
+    point, hess = where(accept, (trial, hess), kept)
     small = point.residual <= tol
     following, whole = _iterate.newton_step(hess, point.grad.reshape(-1), verdict.damping)
     # Nearer to infinity than that, rounding hides the direction again.
@@ -248,5 +250,5 @@ def is_certified(spec: Spec, problem: Problem, root: jax.Array, decrement: jax.A
     return _linalg.when(~near, looked_at, near, (problem, root, decrement))
 
 
-def _where(condition: jax.Array, this: Any, that: Any) -> Any:
+def where(condition: jax.Array, this: Any, that: Any) -> Any:
     return jax.tree.map(functools.partial(jnp.where, condition), this, that)

@@ -63,8 +63,7 @@ def solve(
         return outcome._replace(unsettled=unproved)
 
     def by_factor(problem, space, outcome, tol, cap):
-        found = outcome.point.theta
-        start = jnp.where(jnp.all(jnp.isfinite(found)), found, 0)
+        start = jnp.where(outcome.certified, outcome.point.theta, 0)
         return _by_factor(spec, problem, space, start, tol, cap, outcome.trials)
 
     return _linalg.when(unproved, by_factor, outcome, (problem, space, outcome, tol, cap))
@@ -100,7 +99,7 @@ def _by_products(spec, problem, space, tol, cap) -> Outcome:
         moved = _dual.moved(run, exact, _dual.direction(run, exact), 1.0)
         trial = judged(moved)
         better = trial.residual < point.residual
-        point, dual = _dual.where(better, (trial, moved), (point, dual))
+        point, dual = _newton.where(better, (trial, moved), (point, dual))
         return point, dual, better, left - 1
 
     dual, steps, trials, near = _dual.descend(run, cap)

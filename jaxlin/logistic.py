@@ -84,11 +84,10 @@ def fit(
     over 100,000 entries and every l2 is positive. These begin, given 512 rows per coefficient and
     no `init`, at the optimum of a sixteenth of the rows, but no fewer than 64 per coefficient. With
     more than 256 coefficients, fewer rows than features (at most 1,023) and every l2 positive,
-    Newton's method runs in the space of the rows, its systems solved by conjugate gradients: O(n^2 d)
-    once, and O(n^2) for each of some ten products a step. A traced l2 may be 0, for which the
-    program is made. Lanes of a vmap over weights alone, 64 or more, where
-    Newton's method is the solver begin at the optimum of equal weights, and end where each alone
-    does.
+    Newton's method runs in the space of the rows, by conjugate gradients: O(n^2 d) once and O(n^2)
+    for each of some ten products a step. A traced l2 may be 0, for which the program is made. Lanes
+    of a vmap over weights alone, 64 or more, where Newton's method is the solver begin at the
+    optimum of equal weights, and end where each alone does.
 
     Args:
       x: `(n, d)`, in any units; half precision stays so in memory.

@@ -536,7 +536,8 @@ def select(
 
     The best is the mean of the metric over the folds that hold something out; of equals it is the
     strongest penalty. By the rule of one standard error (Breiman et al., 1984) it is the strongest
-    whose mean is within one standard error of the best.
+    whose mean is within one standard error of the best. Fits that take an `init` begin, fold by
+    fold, where that of a stronger penalty ended.
 
     Args:
       fit, metric, x, y, weights, sample_weight: as in `cross_validate`.
@@ -829,7 +830,7 @@ def _cross_validate(fit, metric, static, batch_size, data, weights, held_out):
     of_weight = _quick_fit(fit, x, y, sample_weight, options, weights)
 
     def usual(lane):
-        return _one_fold(fit, metric, x, y, sample_weight, options, *lane)
+        return _one_fold(fit, metric, x, y, sample_weight, options, *lane)[1:]
 
     def quick(lane):
         weight, judged = _parts(lane[0], sample_weight, lane[1])
@@ -841,10 +842,11 @@ def _cross_validate(fit, metric, static, batch_size, data, weights, held_out):
 
 
 def _one_fold(fit, metric, x, y, sample_weight, options, weight, held_out=None):
-    """The metric of a fit on the rows that it did not see, and its Info."""
+    """The params of a fit, their metric on the rows that it did not see, and its Info."""
     weight, judged = _parts(weight, sample_weight, held_out)
     params, info = fit(x, y, sample_weight=weight, **options)
-    return _valid_value(metric, params, info, x, y, judged, options.get("offset")), info
+    value = _valid_value(metric, params, info, x, y, judged, options.get("offset"))
+    return params, value, info
 
 
 def _valid_value(metric, params, info, x, y, judged, offset=None):
@@ -889,7 +891,7 @@ def _permutation_test(fit, metric, static, draws, batch_size, data, weights, key
 
     def values_of(y):
         one_fold = functools.partial(_one_fold, fit, metric, x, y, sample_weight, options)
-        return jax.vmap(one_fold)(weights)
+        return jax.vmap(one_fold)(weights)[1:]
 
     def usual(key):
         return _lanes.mean_of(values_of(_permuted(key, y, strata))[0])[0]
@@ -958,28 +960,48 @@ def _path(fit, static, size, data, l2):
     options = _options.join(_options.Options(static, traced))
     if sample_weight is not None:
         options["sample_weight"] = sample_weight
+    warm = _is_warm(fit, options)
+
+    def one(penalty, start):
+        init = {"init": start} if warm else {}
+        params, info = fit(x, y, l2=penalty, **init, **options)
+        return params, (params, info)
+
+    start = _nothing(fit, x, y, options | {"l2": l2[0]})
+    return _from_strong_to_weak(one, start, l2, size)
+
+
+def _is_warm(fit, options) -> bool:
+    """Whether fits may begin where others ended."""
+    return "init" not in options and _options.takes(fit, "init")
+
+
+def _nothing(fit, x, y, options):
+    """Zeros in the place of a fit's params."""
+    shapes, _ = jax.eval_shape(lambda: fit(x, y, **options))
+    return jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
+
+
+def _from_strong_to_weak(one, start, l2, size):
+    """`one(penalty, start) -> (params, found)` of `size` at a time, begun where the last ended.
+
+    Returns:
+      What was found, in the order of `l2`.
+    """
     count = l2.shape[0]
-    strong_first = jnp.argsort(-jnp.mean(l2.reshape(count, -1), axis=1), stable=True)
+    order = jnp.argsort(-jnp.mean(l2.reshape(count, -1), axis=1), stable=True)
     chunks = -(-count // size)
     at = jnp.minimum(jnp.arange(chunks * size), count - 1).reshape(chunks, size)
-    given = {"init"} <= set(options) or not _options.takes(fit, "init")
 
     def step(start, lanes):
-        def one(penalty):
-            init = {} if given else {"init": start}
-            return fit(x, y, l2=penalty, **init, **options)
-
-        params, info = jax.vmap(one)(l2[strong_first[lanes]])
-        last = jax.tree.map(lambda a: a[-1], params)
+        params, found = jax.vmap(one, (0, None))(l2[order[lanes]], start)
         # Where the optimum is at infinity, or a class is absent, the next begins at 0.
-        start = jax.tree.map(lambda a: jnp.where(jnp.isfinite(a), a, 0), last)
-        return start, (params, info)
+        start = jax.tree.map(lambda a: jnp.where(jnp.isfinite(a[-1]), a[-1], 0), params)
+        return jax.lax.stop_gradient(start), found
 
-    shapes, _ = jax.eval_shape(lambda: fit(x, y, l2=l2[0], **options))
-    start = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
     _, found = jax.lax.scan(step, start, at)
     found = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:])[:count], found)
-    return jax.tree.map(lambda a: jnp.zeros_like(a).at[strong_first].set(a), found)
+    return jax.tree.map(lambda a: jnp.zeros_like(a).at[order].set(a), found)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
@@ -987,25 +1009,26 @@ def _select(fit, metric, static, rule, batch_size, data, weights, l2):
     larger_is_better, one_standard_error = rule
     x, y, sample_weight, traced = data
     options = _options.join(_options.Options(static, traced))
-    count, folds = l2.shape[0], weights.shape[0]
-
-    def judge(lane):
-        fold, penalty = lane
-        of_fold = options | {"l2": penalty}
-        return _one_fold(fit, metric, x, y, sample_weight, of_fold, weights[fold])
-
-    size = jnp.mean(l2.reshape(count, -1), axis=1)
-    order = jnp.argsort(-size, stable=True)
-    lanes = jnp.tile(jnp.arange(folds), count), jnp.repeat(l2[order], folds, axis=0)
+    (count, *_), (folds, n), d = l2.shape, weights.shape, x.shape[1]
+    warm = _is_warm(fit, options)
+    most = _lanes.chunk_size(batch_size, count * folds, n, d, l2.dtype)
     if batch_size is None and _lanes.on_one_cpu():
-        n, d = x.shape
-        most = _lanes.chunk_size(None, count * folds, n, d, l2.dtype)
-        batch_size = min(LIKE_LANES, most)
-    found = _lanes.batched(judge, lanes, batch_size, x)
-    at = jnp.argsort(order)
-    values, infos = jax.tree.map(
-        lambda a: a.reshape(count, folds, *a.shape[1:])[at].reshape(a.shape), found
-    )
+        most = min(LIKE_LANES, most)
+
+    def one(penalty, start):
+        def of_fold(lane):
+            weight, start = lane
+            given = options | {"l2": penalty} | ({"init": start} if warm else {})
+            return _one_fold(fit, metric, x, y, sample_weight, given, weight)
+
+        params, *found = _lanes.batched(of_fold, (weights, start), min(most, folds), x)
+        return params, found
+
+    start = _nothing(fit, x, y, options | {"l2": l2[0]})
+    start = jax.tree.map(lambda a: jnp.broadcast_to(a[None], (folds, *a.shape)), start)
+    values, infos = _from_strong_to_weak(one, start, l2, min(count, max(1, most // folds)))
+    size = jnp.mean(l2.reshape(count, -1), axis=1)
+    values, infos = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), (values, infos))
     if values.ndim > 1:
         raise ValueError(f"metric: expected a number per fold, got shape {values.shape[1:]}")
     mean, error = _lanes.mean_of(values.reshape(count, folds), axis=1)

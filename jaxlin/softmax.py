@@ -59,9 +59,10 @@ def fit(
     Hessian of an eighth of the rows while that serves, and with no `init` and every l2 positive the
     first steps are theirs alone. With more than 256 coefficients, fewer rows than features,
     (k - 1)(n + 1) up to 1,024 and every l2 positive, Newton's method runs in the space of the rows,
-    O(n^2 d) once and O(n^2 k) for each of some ten products a step. A traced l2 may be 0, for which the program is made. Lanes
-    of a vmap over weights alone, 64 or more, where Newton's method is the solver begin at the
-    optimum of equal weights, and end where each alone does.
+    by conjugate gradients too: O(n^2 d) once and O(n^2 k) for each of some ten products a step. A
+    traced l2 may be 0, for which the program is made. Lanes of a vmap over weights alone, 64 or
+    more, where Newton's method is the solver begin at the optimum of equal weights, and end where
+    each alone does.
 
     Args:
       x: `(n, d)`, in any units; half precision stays so in memory.

@@ -672,12 +672,45 @@ FAULTS = [
         ),
     ),
     *of(
+        "_dual.py",
+        (
+            "every point is near the optimum",
+            "near |= size == 0",
+            "near |= size >= 0",
+            "wide::next_to_no_penalty_is_converged_only_where_it_is_reached[False]",
+        ),
+        (
+            "the bias has no equation",
+            "balance = jnp.sum(slope, axis=0) if spec.bias else",
+            "balance = 0 * jnp.sum(slope, axis=0) if spec.bias else",
+            "wide::products_alone_find_most_optima",
+        ),
+        (
+            "twice the penalty in J",
+            "jnp.sum(alpha * (u - bias[None, :])) / 2",
+            "jnp.sum(alpha * (u - bias[None, :]))",
+            "wide::products_alone_find_most_optima",
+        ),
+        (
+            "the step of the bias in other units",
+            "share * left_bias + more * along_bias,",
+            "left_bias + more * along_bias,",
+            "wide::products_alone_find_most_optima",
+        ),
+        (
+            "the residual in other units",
+            "jnp.max(unit * jnp.sqrt(problem.penalty)),",
+            "jnp.max(unit * problem.penalty),",
+            "wide::products_alone_find_most_optima",
+        ),
+    ),
+    *of(
         "_wide.py",
         (
             "every penalty is 1",
             "dot(back.T, half) * root[None, :]",
             "dot(back.T, half)",
-            "wide::converged_is_the_optimum",
+            "wide::a_start_at_the_optimum_is_the_end",
         ),
         (
             "weights have the opposite derivative",
@@ -696,7 +729,7 @@ FAULTS = [
             "next to no penalty is proved",
             "certified=_newton.is_certified(spec, reduced, root, _newton.decrement_of(run))",
             "certified=jnp.bool_(True)",
-            "wide::next_to_no_penalty_is_never_converged",
+            "wide::next_to_no_penalty_is_converged_only_where_it_is_reached[True]",
         ),
     ),
     *of(
@@ -1697,8 +1730,8 @@ FAULTS = [
         ),
         (
             "a path from weak to strong",
-            "strong_first = jnp.argsort(-jnp.mean(",
-            "strong_first = jnp.argsort(jnp.mean(",
+            "order = jnp.argsort(-jnp.mean(l2",
+            "order = jnp.argsort(jnp.mean(l2",
             "resample::a_path_goes_from_strong_to_weak",
         ),
         (

@@ -113,7 +113,7 @@ def test_converged_where_rows_are_in_trouble(trouble, dtype):
 
 
 def test_a_class_that_is_absent_is_not_felt():
-    x, y, weight = drawn()
+    x, y, _ = drawn()
     three = np.where(x[:, 0] > x[0, 0], 2, y)
     found, info = softmax.fit(x, np.where(three > 0, three + 1, 0), num_classes=5, l2=1e-2)
     other, _ = softmax.fit(x, three, num_classes=K, l2=1e-2)
@@ -153,7 +153,7 @@ def test_a_start_at_the_optimum_is_the_end():
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("many", [False, True])
 def test_products_alone_find_most_optima(many, bias):
-    """Without a factor, by few steps, and the bound of the residual and J are those of the point."""
+    """Without a factor, by few steps; J, and the bound of the residual, are those of the point."""
     x, y, weight = drawn()
     y = y + (x[:, 0] > 0) if many else y
     engine = _risk.SMOOTH[softmax.fit if many else logistic.fit]

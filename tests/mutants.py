@@ -67,6 +67,12 @@ FAULTS = [
     *of(
         "_newton.py",
         (
+            "a start that is far is never taken",
+            "poor = late | (trial.value > point.value / 2)",
+            "poor = late | (trial.value < point.value)",
+            "logistic::a_start_far_out_is_taken_where_it_is_good",
+        ),
+        (
             "everything is certified",
             "certified = is_certified(spec, problem, proof.root, proof.decrement) & proof.sound",
             "certified = proof.sound",
@@ -1727,6 +1733,12 @@ FAULTS = [
             "return weight * sample_weight, judged * sample_weight",
             "return weight * sample_weight, judged",
             "resample::rows_without_weight_neither_train_nor_judge",
+        ),
+        (
+            "a selection begins at 0",
+            'given = options | {"l2": penalty} | ({"init": start} if warm else {})',
+            'given = options | {"l2": penalty}',
+            "resample::fits_of_a_selection_begin_where_that_of_a_stronger_penalty_ended",
         ),
         (
             "a path from weak to strong",

@@ -181,6 +181,19 @@ def test_a_start_does_not_change_the_answer():
     assert int(info.steps) > 1
 
 
+def test_a_start_far_out_is_taken_where_it_is_good():
+    """Such as the optimum of another penalty; a step from 0 would take it several to get there."""
+    x, y, *_ = datasets.breast_cancer()
+    x = (x - np.mean(x, axis=0)) / np.std(x, axis=0)
+    init, _ = logistic.fit(x, y, l2=1e-5)
+    assert np.max(np.abs(linear.scores(init, x))) > 100
+    for l2 in (1e-4, 5e-6):
+        _, warm = logistic.fit(x, y, l2=l2, init=init)
+        _, cold = logistic.fit(x, y, l2=l2)
+        assert code(warm) == code(cold) == Status.CONVERGED
+        assert int(warm.steps) <= 8 < 12 <= int(cold.steps)
+
+
 def test_both_solvers_agree_over_many_row_blocks():
     x, y = overlapping(n=3000, d=40)
     newton, info = logistic.fit(x, y, l2=1e-3, solver=solvers.newton)

@@ -23,7 +23,7 @@ from jaxlin import (
     qda,
     resample,
 )
-from jaxlin.types import Hyperplane, Status
+from jaxlin.types import Hyperplane, Info, Status
 from tests.public import thorough
 from tests.test_multiclass import centroids, flip
 
@@ -707,6 +707,25 @@ def test_losses_are_known_to_be_losses(data):
             *_, said = run(larger_is_better=larger)
             *_, opposite = run(larger_is_better=not larger)
             assert found == said != opposite
+
+
+def test_fits_of_a_selection_begin_where_that_of_a_stronger_penalty_ended():
+    def fit(x, y, *, l2=0.0, sample_weight=None, init=None):
+        start = jnp.zeros(()) if init is None else init.weights[0]
+        zero = jnp.zeros(())
+        said = Info(jnp.int32(Status.CONVERGED), jnp.int32(0), zero, zero)
+        return Hyperplane(weights=jnp.reshape(l2, 1), bias=start), said
+
+    def start(scores, y, *, sample_weight=None):
+        return scores[0]
+
+    x, y = np.zeros((6, 1)), np.arange(6) % 2
+    folds = resample.kfold(jax.random.key(0), 6, folds=2)
+    l2 = np.array([0.1, 10.0, 3.0, 1.0])
+    *_, best = resample.select(fit, start, x, y, folds, l2=l2, batch_size=2)
+    assert best == 3.0
+    *_, best = resample.select(fit, start, x, y, folds, l2=l2, batch_size=4)
+    assert best == 1.0
 
 
 def test_nested_selection_is_a_vmap(data):

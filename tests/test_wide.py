@@ -162,7 +162,7 @@ def test_products_alone_find_most_optima(many, bias):
         _checks.table(x, y, sample_weight=weight, soft=True), num_classes=K if many else 2
     )
     basis = _frame.class_basis(_rows.present(rows, K), float) if many else None
-    problem = _frame.make(rows, jnp.full(D, 1e-3), bias, basis)
+    problem = _frame.make(rows, jnp.full(D, 1e-5), bias, basis)
 
     @jax.jit
     def found(problem):
@@ -177,7 +177,7 @@ def test_products_alone_find_most_optima(many, bias):
         return outcome, point, _passes.light(spec, problem, weights)
 
     outcome, point, exact = found(problem)
-    assert outcome.certified and outcome.point.residual <= 1e-12 and outcome.steps <= 12
+    assert outcome.certified and outcome.point.residual <= 2e-11 and outcome.steps <= 20
     np.testing.assert_allclose(point.value, exact.value, rtol=1e-12)
     assert exact.residual <= point.residual <= 100 * exact.residual
 

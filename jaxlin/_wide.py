@@ -64,7 +64,10 @@ def solve(
 
     def by_factor(problem, space, outcome, tol, cap):
         start = jnp.where(outcome.certified, outcome.point.theta, 0)
-        return _by_factor(spec, problem, space, start, tol, cap, outcome.trials)
+        found = _by_factor(spec, problem, space, start, tol, cap, outcome.trials)
+        # Where neither came to an end the lower one is returned.
+        passed = found.certified & (found.point.residual <= tol)
+        return _newton.where(passed | ~(outcome.point.value <= found.point.value), found, outcome)
 
     return _linalg.when(unproved, by_factor, outcome, (problem, space, outcome, tol, cap))
 
@@ -81,8 +84,12 @@ def _space(problem: Problem) -> _Space:
 
 def _theta(spec: Spec, space: _Space, point: _dual.Point) -> jax.Array:
     """`(m, p)`."""
-    weights = dot(point.alpha.T, space.half) * space.root[None, :]
-    return jnp.concatenate([weights, point.bias[:, None][:, : int(spec.bias)]], axis=1)
+    return _joined(spec, dot(point.alpha.T, space.half) * space.root[None, :], point.bias)
+
+
+def _joined(spec: Spec, weights: jax.Array, bias: jax.Array) -> jax.Array:
+    # Where a loop's body holds an array of no entries, jax 0.10 to 0.12 lose what LAPACK is told.
+    return jnp.concatenate([weights, bias[:, None]], axis=1) if spec.bias else weights
 
 
 def _by_products(spec, problem, space, tol, cap) -> Outcome:
@@ -156,8 +163,7 @@ def _by_factor(spec, problem, space, start, tol, cap, before) -> Outcome:
         """Theta of the reduced fit's, not from r, whose rounding K would amplify."""
         plane = _frame.leave(reduced._replace(basis=None), coordinates, spec.bias)
         back = jax.scipy.linalg.solve_triangular(lower, plane.weights.T, lower=True, trans=1)
-        bias = plane.bias[:, None][:, : int(spec.bias)]
-        return jnp.concatenate([dot(back.T, half) * root[None, :], bias], axis=1)
+        return _joined(spec, dot(back.T, half) * root[None, :], plane.bias)
 
     def refined(carry):
         """A Newton step from the gradient in the features' own space: K has rounded the data."""

@@ -142,6 +142,17 @@ def test_another_solver_finds_the_same():
         assert_close(found, other, 1e-9)
 
 
+@pytest.mark.parametrize("many", [False, True])
+def test_without_bias_in_a_program(many):
+    """Which holds a factor for the problems that need one."""
+    x, y, _ = drawn()
+    fit = functools.partial(softmax.fit, num_classes=2) if many else logistic.fit
+    fit = functools.partial(fit, x, y, l2=0.1, bias=False)
+    found, info = jax.jit(fit)()
+    assert info.status == Status.CONVERGED
+    assert_close(found, fit()[0], 1e-9)
+
+
 def test_a_start_at_the_optimum_is_the_end():
     x, y, _ = drawn()
     params, info = logistic.fit(x, y, l2=1e-3)

@@ -402,7 +402,9 @@ def _finish(spec, problem, start, tol, cap, last, doubted) -> _newton.Outcome:
 
     def attempt(carry):
         found, i = carry
-        found = _newton.solve(spec, problem, starts[i], origin, tol, last, found.trials)
+        # Half of what is left is for each.
+        most = jnp.where(i == 0, (found.trials + last) // 2, last)
+        found = _newton.solve(spec, problem, starts[i], origin, tol, most, found.trials)
         # Where a penalty proves that there is an optimum no step need prove it.
         return found._replace(certified=found.certified | outcome.certified), i + 1
 

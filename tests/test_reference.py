@@ -142,7 +142,7 @@ def test_least_squares(name):
     fit, answer = fitted(name), answers.stored(name)
     assert np.all(np.isfinite(fit.coefficients))
     if answer.condition <= 1 / np.finfo(float).eps:
-        enough = min(NINE, oracle.digits(lapack(name), answer.coefficients) - 1)
+        enough = min(NINE, digits_of_lapack(name, answer.coefficients) - 1)
         assert status(fit) == Status.CONVERGED
         assert oracle.digits(fit.coefficients, answer.coefficients) >= enough
     else:
@@ -160,7 +160,8 @@ def test_least_squares_in_float32(name):
         assert np.all(np.abs(fit.coefficients - exact) <= allowed)
 
 
-def lapack(name):
+def digits_of_lapack(name, coefficients):
+    """The median over some orders of the rows: the rounding of one is luck, by a digit and more."""
     problem, data = PROBLEMS[name], answers.data_of(name)
     x, target, weight = (
         np.array(a, dtype=object).astype(float) for a in (data.x, data.target, data.counts)
@@ -168,7 +169,13 @@ def lapack(name):
     root = np.sqrt(weight)
     design = root * (np.column_stack([x, np.ones(len(x))]) if problem.bias else x)
     unit = np.linalg.norm(design, axis=0)
-    return np.linalg.lstsq(design / unit[None, :], root[:, 0] * target, rcond=None)[0] / unit
+
+    def digits(order):
+        wanted = root[order, 0] * target[order]
+        found = np.linalg.lstsq(design[order] / unit[None, :], wanted, rcond=None)[0] / unit
+        return oracle.digits(found, coefficients)
+
+    return np.median([digits(np.random.default_rng(i).permutation(len(x))) for i in range(9)])
 
 
 # --- hard margins --------------------------------------------------------------------------------

@@ -176,10 +176,12 @@ def direction(run: _Run, point: Point) -> Step:
 
     size = square(point.off, point.image, point.balance)
     goal = jnp.minimum(GOAL, size) * size
-    leverage = _leverage(run, least)
+    leverage, reach = _leverage(run, least)
     if not spec.polished:
         # No more than what is asked for.
-        goal = jnp.maximum(goal, jnp.minimum(tol / (8 * sizes[0]), CERTIFICATE / 2 / leverage) ** 2)
+        steep = 1 + reach / jnp.sqrt(share) if spec.bias else 1.0
+        near = CERTIFICATE / (2 * steep * leverage)
+        goal = jnp.maximum(goal, jnp.minimum(tol / (8 * sizes[0]), near) ** 2)
 
     def advance(carry):
         (alpha, bias, u), (along, along_bias, image), (left, left_bias), size, i = carry
@@ -217,9 +219,8 @@ def direction(run: _Run, point: Point) -> Step:
     clear = square(bent, dot(kernel, bent), other) <= GOAL * size
     alpha, bias, u = where(clear, (found[0] + left, found[1], found[2] + ready), found)
     slope = -jnp.sum(point.off * (u - bias[None, :])) - jnp.sum(point.balance * bias)
-    # The Hessian is at least I.
-    near = jnp.sqrt(jnp.maximum(size, 0)) * leverage <= CERTIFICATE
-    near |= size == 0
+    near = _decrement(run, point, reach) * leverage <= CERTIFICATE
+    near |= point.residual == 0
     return Step(alpha, bias, u, decrement=slope, near=near)
 
 
@@ -238,20 +239,30 @@ def _curvature(spec: Spec, problem: Problem, scores: jax.Array) -> tuple[jax.Arr
     return curve, jnp.min(diagonal, axis=1)
 
 
-def _leverage(run: _Run, least: jax.Array) -> jax.Array:
-    """A bound of |r|_{H^-1} over the rows r of the data, see `_proof`, by the `least` of each.
+def _leverage(run: _Run, least: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """A bound of |r|_{H^-1} over the rows r of the data, see `_proof`; and see `_decrement`.
 
-    Without a bias it is no more than |r|. With one, that of a row of curvature w is no more than
-    w^-1/2, and that of another no more than the distance to it beyond that.
+    The Hessian is at least I for the weights, and w r r' for any row r, w its curvature `least`. So
+    without a bias this is no more than |a|, a the row of A in r. With one, that of a row is no more
+    than w^-1/2, and that of another no more than the distance to it beyond that.
     """
     square = jnp.diagonal(run.kernel)
-    if run.spec.bias:
-        best = jnp.argmax(least)
-        apart = square + square[best] - 2 * run.kernel[best]
-        reach = jax.lax.rsqrt(least[best]) + jnp.sqrt(jnp.maximum(jnp.max(apart), 0))
-    else:
-        reach = jnp.sqrt(jnp.max(square))
-    return math.sqrt(2) * reach
+    if not run.spec.bias:
+        return math.sqrt(2) * jnp.sqrt(jnp.max(square)), jnp.zeros_like(run.share)
+    best = jnp.argmax(least)
+    own = jax.lax.rsqrt(least[best])
+    apart = jnp.sqrt(jnp.maximum(jnp.max(square + square[best] - 2 * run.kernel[best]), 0))
+    return math.sqrt(2) * (own + apart), own + jnp.sqrt(square[best])
+
+
+def _decrement(run: _Run, point: Point, reach: jax.Array) -> jax.Array:
+    """A bound of |g|_{H^-1}, by the Hessian that `_leverage` takes.
+
+    Without a bias |A' off|; with one no more than that and `reach`, |a| + w^-1/2, times |g_b|.
+    """
+    rounding = 4 * float(jnp.finfo(reach.dtype).eps) * jnp.trace(run.kernel)
+    square = jnp.maximum(jnp.sum(point.off * point.image), 0) + rounding * jnp.sum(point.off**2)
+    return jnp.sqrt(square) + reach * jnp.sqrt(jnp.sum(point.balance**2))
 
 
 def search(

@@ -681,8 +681,8 @@ FAULTS = [
         "_dual.py",
         (
             "every point is near the optimum",
-            "near |= size == 0",
-            "near |= size >= 0",
+            "near |= point.residual == 0",
+            "near |= point.residual >= 0",
             "wide::next_to_no_penalty_is_converged_only_where_it_is_reached[False]",
         ),
         (

@@ -85,6 +85,19 @@ def test_next_to_no_penalty_is_converged_only_where_it_is_reached(init):
     assert 1e-300 not in reached
 
 
+@pytest.mark.parametrize("tol", [None, 1e-6])
+def test_a_class_of_next_to_no_weight_is_converged_only_where_the_bias_is_near(tol):
+    """Weights are 0 where they are all but forbidden: the bias is the log odds of the classes."""
+    x, y, _ = drawn()
+    for part in (1e-3, 1e-9, 1e-15, 1e-30):
+        weight = np.where(y == 1, part, 1.0)
+        params, info = logistic.fit(x, y, l2=1e12, sample_weight=weight, tol=tol)
+        if info.status == Status.CONVERGED:
+            np.testing.assert_allclose(params.bias, np.log(part), rtol=0.01)
+        else:
+            assert part < 1e-9
+
+
 def norm(params):
     return np.linalg.norm(params.weights)
 

@@ -4,9 +4,8 @@ Where every penalty is positive theta = P^-1/2 A' alpha, P the penalties and A =
 the scores are u = K alpha + b, K = A A', and the gradient of J in P^1/2 theta is A' (alpha + r), r
 the weighted slopes of the rows' losses in their scores (Chapelle 2007, "Training a support vector
 machine in the primal"). In these coordinates the Hessian is I + A' W A, so that a product with it
-is one with K, whatever the features; of few rows it is made in a millionth of a second, and as many
-as it takes are quicker than a factor, many lanes of small ones above all. Shapes as in `_passes`;
-u and alpha are `(n, m)`.
+is one with K, whatever the features; as many of them as a step takes are quicker than a factor, in
+many lanes of few rows above all. Shapes as in `_passes`; u, alpha and r are `(n, m)`.
 """
 
 import math
@@ -106,11 +105,11 @@ def descend(run: _Run, cap: jax.Array) -> tuple[Point, jax.Array, jax.Array, jax
     def advance(carry):
         before, steps, trials, *_ = carry
         step = direction(run, before)
-        point, moved, more = search(run, before, step, cap - trials)
+        point, taken, more = search(run, before, step, cap - trials)
         # From a point that is near a step that is taken leads nearer.
         last = before if run.spec.polished else point
         done = (last.residual <= run.tol) & step.near
-        return point, steps + moved.astype(jnp.int32), trials + more, step.near, done | ~moved
+        return point, steps + taken.astype(jnp.int32), trials + more, step.near, done | ~taken
 
     def unfinished(carry):
         point, _, trials, _, done = carry

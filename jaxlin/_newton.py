@@ -251,4 +251,5 @@ def is_certified(spec: Spec, problem: Problem, root: jax.Array, decrement: jax.A
 
 
 def where(condition: jax.Array, this: Any, that: Any) -> Any:
+    """`this` where the condition `()` holds, else `that`, leaf by leaf."""
     return jax.tree.map(functools.partial(jnp.where, condition), this, that)

@@ -309,9 +309,9 @@ def mask_of(mask: Any, d: int) -> jax.Array | None:
 
 def array(value: Any, name: str) -> jax.Array:
     """`value` as an array of numbers of its own dtype, 64-bit integers clipped, never wrapped."""
-    if _holds_arrays(value):
-        value = jnp.asarray(value)
-    if not isinstance(value, jax.Array):
+    if isinstance(value, jax.Array):
+        return value  # jnp.asarray would say the same after 20 microseconds
+    if not _holds_arrays(value):
         value = np.asarray(value)
         if value.dtype.kind not in "biufV":  # V: the half precisions that numpy has no letter for
             hint = HINTS.get(value.dtype.kind, "")

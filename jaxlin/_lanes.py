@@ -32,6 +32,12 @@ def chunk_size(batch_size: Any, lanes: int, n: int, d: int, dtype: Any) -> int:
     return min(size, lanes)
 
 
+def even_size(count: int, entries: int) -> int:
+    """Lanes at a time that each have so many entries of x: a part of all, if one is near."""
+    size = max(1, min(count, CHUNK_ENTRIES // max(entries, 1)))
+    return next((s for s in range(size, size // 4, -1) if count % s == 0), size)
+
+
 def chunked(f: Callable, lanes: Any, size: int, quick: Callable | None = None) -> Any:
     """`f` over the leading axis of every leaf, `size` lanes at a time in one compiled loop.
 
@@ -123,8 +129,7 @@ def in_chunks(f: Callable[..., tuple[Any, Any]]) -> Callable[..., tuple[Any, Any
                 return f(*jax.tree.unflatten(tree, filled))
 
             own = [leaf for m, leaf in zip(mine, leaves, strict=True) if m]
-            size = next((s for s in range(size, size // 4, -1) if axis_size % s == 0), size)
-            found = _in_turn(jax.vmap(lane), own, size)
+            found = _in_turn(jax.vmap(lane), own, even_size(axis_size, operands[0].x[0].size))
         shared, own = found
         return found, (jax.tree.map(lambda _: apart, shared), jax.tree.map(lambda _: True, own))
 

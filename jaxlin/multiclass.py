@@ -4,23 +4,34 @@
 
 Reach for these where a method is binary by nature (the perceptron, the support vector machine);
 `softmax` and `lda` treat k classes as one problem, and their probabilities are the better for it.
-Each binary fit is one lane of a vmap: x is never copied, every option goes unchanged to each, and
-one Info speaks for all: the worst status, the largest residual and number of steps, the sum of the
-objectives, over the classes that are present. Shapes: `n` examples, `d` features, `k` classes, `p`
-= k (k - 1) / 2 pairs.
+Each binary fit is one lane of a vmap: every option goes unchanged to each, and one Info speaks for
+all: the worst status, the largest residual and number of steps, the sum of the objectives, over the
+classes that are present. Weights tell the rows of a pair from the others, so x is shared and never
+copied. But where labels are known when a program is made, and pairs are a small part of all rows,
+lanes of this package's fits see no more than their own: as many pairs at a time as fit in a cache.
+Shapes: `n` examples, `d` features, `k` classes, `p` = k (k - 1) / 2 pairs.
 """
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from jaxlin import _checks, _options, _rows, linear, pairwise
+from jaxlin import _checks, _lanes, _options, _rows, linear, pairwise
 from jaxlin.types import Hyperplane, Info, Linear, Pairwise, Status
 
 Fit = Callable[..., tuple[Any, Info]]
+
+# Whose fits see rows without weight as if they were not there, and what they take for each row.
+WEIGHTED = ("jaxlin.logistic", "jaxlin.svm", "jaxlin.fisher", "jaxlin.perceptron")
+PER_ROW = ("offset",)
+# Room for the rows of a pair, over what it has on average: the first that all fit in, if it is no
+# more than this part of all rows.
+ROOMS, SMALL_PART = (1.1, 1.4, 2.0), 0.5
 
 
 def one_vs_rest(fit: Fit) -> Fit:
@@ -117,7 +128,10 @@ def _run(program, fit, x, y, num_classes, sample_weight, key, axis_name, options
         options = {**options, "axis_name": axis_name}
     k = _checks.number_of_classes(num_classes, y, sample_weight)
     split = _options.split(options, _checks.working_dtype(data.x))
-    params, info = program(fit, k, split.static, data, key, split.traced)
+    own = {}
+    if program is _one_vs_one and key is None and _shows_no_rows(fit, options):
+        own = {"own": _rows_of_pairs(data.y, k)}
+    params, info = program(fit, k, split.static, data, key, split.traced, **own)
     _raise_if_invalid(fit, info, data, k, key, options)
     return params, info
 
@@ -151,6 +165,36 @@ def probabilities(params: Linear, x: Any) -> jax.Array:
     return jax.nn.softmax(jax.nn.log_sigmoid(linear.scores(params, x)), axis=-1)
 
 
+def _shows_no_rows(fit: Fit, options: dict[str, Any]) -> bool:
+    """Whether a fit is known to be the same without rows of no weight, and not given any others."""
+    while isinstance(fit, functools.partial):
+        options = {**fit.keywords, **options}
+        fit = fit.func
+    given = {name for name, value in options.items() if value is not None}
+    return getattr(fit, "__module__", "") in WEIGHTED and given.isdisjoint((*PER_ROW, "axis_name"))
+
+
+def _rows_of_pairs(y: jax.Array, k: int) -> np.ndarray | None:
+    """The rows of each pair in their order, `(p, room)`, and n beyond; or None: not known, or many.
+
+    The shapes leave few rooms to choose from, so that labels of many kinds share a program.
+    """
+    n = y.shape[0]
+    rooms = [math.ceil(room * 2 * n / max(k, 1)) for room in ROOMS]
+    rooms = [room for room in rooms if room <= SMALL_PART * n]
+    if not rooms or not _checks.concrete(y):
+        return None
+    labels = np.asarray(y)
+    own = [np.flatnonzero(labels == c) for c in range(k)]
+    both = zip(*pairwise.pairs(k), strict=True)
+    pairs = [np.sort(np.concatenate([own[i], own[j]])) for i, j in both]
+    largest = max(len(rows) for rows in pairs)
+    room = next((room for room in rooms if largest <= room), None)
+    if room is None:
+        return None
+    return np.stack([np.append(r, np.full(room - len(r), n)) for r in pairs]).astype(np.int32)
+
+
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
 def _one_vs_rest(fit, k, static, data, key, traced):
     rows, _, valid = _rows.prepare(data, num_classes=k)
@@ -173,13 +217,12 @@ def _one_vs_rest(fit, k, static, data, key, traced):
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def _one_vs_one(fit, k, static, data, key, traced):
+def _one_vs_one(fit, k, static, data, key, traced, own=None):
+    """`own`: the rows of each pair, see `_rows_of_pairs`."""
     if k < 2:
         raise ValueError(f"num_classes: expected at least 2, got {k}")
     rows, _, valid = _rows.prepare(data, num_classes=k)
     first, second = (jnp.asarray(a, rows.y.dtype) for a in pairwise.pairs(k))
-    is_second = rows.y[None, :] == second[:, None]
-    inside = is_second | (rows.y[None, :] == first[:, None])
     classes = jnp.arange(k, dtype=rows.y.dtype)
     seen = (rows.y[None, :] == classes[:, None]) & (rows.weight > 0)[None, :]
     present = _rows.any_rows(seen.T, rows.axis)
@@ -188,18 +231,29 @@ def _one_vs_one(fit, k, static, data, key, traced):
     given = data.sample_weight
     weight = jnp.ones(rows.weight.shape, dtype) if given is None else given
 
-    def binary(label, inside, key):
-        # A row of another class may hold anything.
-        own = jnp.where(inside, weight, 0)
+    def binary(x, label, weight, key=None):
         keys = {} if key is None else {"key": key}
-        return fit(data.x, label, sample_weight=own, **options, **keys)
+        return fit(x, label.astype(jnp.int32), sample_weight=weight, **options, **keys)
 
-    keys = None if key is None else jax.random.split(key, len(first))
-    planes, infos = _checked(
-        jax.vmap(binary, in_axes=(0, 0, None if key is None else 0))(
-            is_second.astype(jnp.int32), inside, keys
-        )
-    )
+    def of_all(pair):
+        # A row of another class may hold anything.
+        first, second, key = pair
+        inside = (rows.y == first) | (rows.y == second)
+        return binary(data.x, rows.y == second, jnp.where(inside, weight, 0), key)
+
+    def of_own(pair):
+        _, second, own = pair
+        n = rows.y.size
+        at = jnp.minimum(own, n - 1)
+        return binary(data.x[at], rows.y[at] == second, jnp.where(own < n, weight[at], 0))
+
+    if own is None:
+        keys = None if key is None else jax.random.split(key, len(first))
+        result = jax.vmap(of_all)((first, second, keys))
+    else:
+        size = _lanes.even_size(len(own), own.shape[1] * data.x.shape[1])
+        result = _lanes.chunked(of_own, (first, second, own), size)
+    planes, infos = _checked(result)
     here, there = present[first], present[second]
     info = _summary(infos, here & there, valid)
     few = valid & (jnp.sum(present) < 2)

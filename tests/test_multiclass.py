@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import jaxlin
-from jaxlin import _checks, _rows, logistic, multiclass, pairwise, perceptron, svm
+from jaxlin import _checks, _rows, fisher, logistic, multiclass, pairwise, perceptron, svm
 from jaxlin.types import Hyperplane, Info, Linear, Pairwise, Status
 from tests.public import thorough
 
@@ -267,6 +267,84 @@ def test_two_classes_through_both_combinators_are_the_binary_fit(fit):
     rest, _ = multiclass.one_vs_rest(fit)(x, y, **options)
     for params in (pair, rest):
         np.testing.assert_array_equal(jaxlin.predict(params, x), jaxlin.predict(plane, x))
+
+
+@pytest.fixture(scope="module")
+def many_classes():
+    """Pairs that are a third of all rows, or less; the last two rows are absent, and no numbers."""
+    rng = np.random.default_rng(2)
+    y = np.array([0, 1, 2, 3, 5, 6])[rng.permutation(122) % 6]  # of 4 there is none
+    x = rng.normal(size=(122, D)) + np.eye(7, D)[y]
+    weight = rng.uniform(0.5, 2, size=122)
+    x[-2:], weight[-2:] = np.nan, 0
+    return x, y, weight
+
+
+@pytest.mark.parametrize(
+    "fit, options",
+    [
+        (logistic.fit, {"l2": 0.01}),
+        (partial(perceptron.fit, max_epochs=20), {}),
+        thorough(svm.fit, {"l2": 0.01}),
+        thorough(partial(svm.fit, l2=0.1), {"feature_mask": np.arange(D) < 3}),
+        thorough(fisher.fit, {}),
+        thorough(logistic.fit_firth, {}),
+    ],
+)
+def test_pairs_see_their_own_rows_alone_where_labels_are_known(many_classes, fit, options):
+    x, y, weight = many_classes
+    pairs = multiclass.one_vs_one(fit)
+    assert multiclass._rows_of_pairs(jnp.asarray(y), 7) is not None
+    whole = partial(pairs, num_classes=7, **options)
+    known = whole(x, y, sample_weight=weight)
+    traced = jax.jit(lambda x, y, w: whole(x, y, sample_weight=w))(x, y, weight)
+    chex.assert_trees_all_close(known[0], traced[0], rtol=1e-7, atol=1e-9)
+    assert known[1].status == traced[1].status and known[1].steps == traced[1].steps
+    # Under a transformation labels that it does not concern are known too.
+    lanes = jax.vmap(lambda w: whole(x, y, sample_weight=w))(np.stack([weight, weight]))
+    for lane in range(2):
+        one = jax.tree.map(lambda a, lane=lane: a[lane], lanes[0])
+        chex.assert_trees_all_close(one, known[0], rtol=1e-7, atol=1e-9)
+    with pytest.raises(ValueError, match="x: "):
+        whole(x, y)
+
+
+def test_what_is_given_for_each_row_goes_to_pairs_of_all_rows(many_classes):
+    x, y, weight = many_classes
+    offset = np.random.default_rng(0).normal(size=len(y))
+    for fit, options in (
+        (logistic.fit, {"offset": offset}),
+        (partial(logistic.fit, offset=offset), {}),
+    ):
+        found, _ = multiclass.one_vs_one(fit)(
+            x, y, num_classes=7, sample_weight=weight, l2=0.1, **options
+        )
+        rows = np.isin(y, [0, 6]) & (weight > 0)
+        at = 5  # 0 against 6
+        alone, _ = logistic.fit(
+            x[rows], y[rows] == 6, sample_weight=weight[rows], offset=offset[rows], l2=0.1
+        )
+        np.testing.assert_allclose(found.weights[at], alone.weights, rtol=1e-7)
+    key = jax.random.key(0)
+    pairs = partial(multiclass.one_vs_one(perceptron.fit), num_classes=7, max_epochs=9, key=key)
+    known = pairs(x, y, sample_weight=weight)
+    traced = jax.jit(lambda x, y, w: pairs(x, y, sample_weight=w))(x, y, weight)
+    chex.assert_trees_all_close(known, traced, rtol=1e-12)
+
+
+@pytest.mark.parametrize("k, counts", [(2, (5, 5)), (3, (4, 4, 4)), (6, (90, 90, 1, 1, 1, 1))])
+def test_pairs_of_most_rows_are_not_gathered(k, counts):
+    y = np.repeat(np.arange(k), counts)
+    assert multiclass._rows_of_pairs(jnp.asarray(y), k) is None
+
+
+def test_labels_of_one_shape_share_few_programs():
+    rng = np.random.default_rng(0)
+    rooms = {
+        multiclass._rows_of_pairs(jnp.asarray(rng.integers(0, 10, 1_000)), 10).shape
+        for _ in range(50)
+    }
+    assert len(rooms) <= 2
 
 
 def test_pairs_with_absent_classes(data):

@@ -22,6 +22,8 @@ from jaxlin.types import Linear
 SAMPLE_ROWS = 64
 # Rows sampled for the frame of an x of one's own.
 CENTRE_ROWS = 2048
+# Of x, up to which its columns in the frame may be held: 64 MiB in float64.
+HELD_ENTRIES = 2**23
 # The score of an absent class: its probability is exactly 0, and so is all that comes of it.
 NEVER = -1e30
 
@@ -269,8 +271,18 @@ def leave(problem: Problem, theta: jax.Array, bias: bool) -> Linear:
     return Linear(weights=of_basis(problem, weights), bias=of_basis(problem, offset))
 
 
+def held(problem: Problem) -> Problem:
+    """The problem with its columns made once for many passes, where they are not too many."""
+    rows = problem.rows
+    if rows.x.size > HELD_ENTRIES:
+        return problem
+    return problem._replace(rows=rows._replace(framed=columns(problem, _rows.clean(rows))))
+
+
 def columns(problem: Problem, block: _rows.Rows) -> jax.Array:
     """The block in the frame that all lanes share, `(rows, p)`, with its column of ones."""
+    if block.framed is not None:
+        return block.framed
     z = (block.x - problem.centre[None, :]) * problem.scale[None, :]
     extra = problem.spread.size - problem.centre.size
     return jnp.concatenate([z, jnp.ones((z.shape[0], extra), z.dtype)], axis=1)
@@ -286,6 +298,8 @@ def standard(problem: Problem, block: _rows.Rows) -> jax.Array:
 def products(problem: Problem, thetas: jax.Array) -> jax.Array:
     """Scores `(n, q)` of thetas `(p, q)`, block by block."""
     spread = thetas * problem.spread[:, None]
+    if problem.rows.framed is not None:
+        return dot(problem.rows.framed, spread)
     return _rows.map_rows(lambda block: dot(columns(problem, block), spread), problem.rows)
 
 
@@ -305,7 +319,8 @@ def in_row_space(problem: Problem) -> tuple[Problem, Callable[[jax.Array], jax.A
     q, r = jnp.linalg.qr(_rows.where_rows(rows.weight > 0, z).T)
     r = _linalg.after(q, r)
     ones = jnp.ones(r.shape[1], z.dtype)
-    plain = make(rows._replace(x=r.T, feature_mask=None), ones, bias)
+    few = rows._replace(x=r.T, feature_mask=None, framed=None)
+    plain = live(make(jax.lax.stop_gradient(few), ones, bias), few, ones)
 
     def back(theta):
         found = leave(plain, theta, bias)

@@ -21,6 +21,8 @@ from jaxlin import _frame, _rows
 from jaxlin._frame import Problem
 from jaxlin._linalg import dot
 
+# Of x in a block, of which the square is made.
+SQUARE_ENTRIES = 2**19
 # Units of p * eps of the largest row below which the hulls of two classes touch.
 TOUCH_ULPS = 8.0
 # Units of eps that a soft margin's plane is tried to be longer by: short of a margin of 1 rounding
@@ -197,25 +199,29 @@ def bound(kind, task, theta, margins, dual, pulled, *, centred=True) -> Bound:
     return Bound(theta, dual, found, primal, low, high)
 
 
-def sums(task: Task, columns: jax.Array, curve: jax.Array | None = None):
-    """Products `(q, p)` of columns `(n, q)` with the rows; with a curve also X' diag(curve) X."""
+def sums(task: Task, columns: jax.Array) -> jax.Array:
+    """Products `(q, p)` of columns `(n, q)` with the rows."""
     problem = task.problem
-    given = columns if curve is None else jnp.concatenate([columns, curve[:, None]], axis=1)
+    live = _rows.where_rows(task.weight > 0, columns)
+    if problem.rows.framed is not None:
+        return dot(live.T, problem.rows.framed) * problem.spread[None, :]
+
+    def products(block):
+        return dot(block.y.T, _frame.columns(problem, block)), ()
+
+    return _rows.fold(products, problem.rows._replace(y=live))[0] * problem.spread[None, :]
+
+
+def square(task: Task, curve: jax.Array) -> jax.Array:
+    """X' diag(curve) X, `(p, p)`, of a curve `(n,)` that is 0 where there is no weight."""
+    problem = task.problem
 
     def products(block):
         z = _frame.columns(problem, block)
-        given = _rows.where_rows(block.weight > 0, block.y)
-        if curve is None:
-            return dot(given.T, z), ()
-        left = jnp.concatenate([given[:, :-1], z * given[:, -1:]], axis=1)
-        return dot(left.T, z), ()
+        return dot((z * block.weight[:, None]).T, z), ()
 
-    total, _ = _rows.fold(products, problem.rows._replace(y=given))
-    total = total * problem.spread[None, :]
-    if curve is None:
-        return total
-    q = columns.shape[1]
-    return total[:q], total[q:] * problem.spread[:, None]
+    total, _ = _rows.fold(products, problem.rows._replace(weight=curve), SQUARE_ENTRIES)
+    return total * problem.spread[None, :] * problem.spread[:, None]
 
 
 def pulls(task: Task, dual: jax.Array) -> jax.Array:

@@ -29,14 +29,17 @@ from jaxlin._linalg import dot
 
 # Part of the way to the boundary that a step goes.
 REACH = 0.99
-# Steps without a smaller gap after which there is none to come.
-PATIENCE = 6
+# Steps without progress after which there is none to come, and where the gap is not below 1 yet.
+PATIENCE, AT_FIRST = {Kind.HINGE: 3, Kind.SQUARED: 3, Kind.HARD: 6}, 12
 LEAST_STEP = 1e-6
+# Products that fall to this part of themselves are progress too.
+FALLING = 0.95
 # Units of p * eps that keep the matrix factorable.
 RIDGE_ULPS = 4.0
 POLISHES = 3  # of the duals that show that hulls touch
-# The loop aims at this part of the tolerance, as the returned params are rounded once more.
-AIM = 0.25
+# The loop aims at this part of the tolerance, as the returned params are rounded once more; below
+# the other it ends where a step gains nothing.
+AIM, ENOUGH = 0.25, 0.9
 
 
 class Outcome(NamedTuple):
@@ -54,6 +57,7 @@ class _State(NamedTuple):
     """A point strictly inside, and the step from it.
 
     theta: `(p,)`; margins, dual, slack, excess: `(n,)`, m, a, z, xi; step: what is added to them
+    mean: `()`, of the products that are to be 0, the least so far
     """
 
     theta: jax.Array
@@ -62,6 +66,7 @@ class _State(NamedTuple):
     slack: jax.Array
     excess: jax.Array
     step: tuple[jax.Array, ...]
+    mean: jax.Array
     best: Bound
     steps: jax.Array
     idle: jax.Array
@@ -120,6 +125,7 @@ def _start(kind: Kind, task: Task) -> _State:
         slack=ones,
         excess=excess,
         step=(nothing, zeros, zeros, zeros, zeros),
+        mean=infinite,
         best=Bound(nothing, dual, infinite, infinite, -infinite, infinite),
         steps=jnp.int32(-1),  # the first turn stays where it is
         idle=jnp.int32(0),
@@ -158,10 +164,10 @@ def _advance(kind: Kind, task: Task, tol: jax.Array, state: _State) -> _State:
     # Predictor: the products' target is 0.
     rho = 1 - m if kind is not Kind.SQUARED else 1 - m - own
     columns = jnp.concatenate([_gap.of_classes(task, a), steering(rho)], axis=1)
-    pulled, square = _gap.sums(task, columns, curve)
+    pulled = _gap.sums(task, columns)
     best, better = _better(kind, state.best, _gap.bound(kind, task, theta, m, a, pulled[:2]))
     alone = jnp.where(task.problem.spread > 0, task.penalty, 1)
-    hess = square + jnp.diag(alone)
+    hess = _gap.square(task, curve) + jnp.diag(alone)
     whole = _linalg.factor(hess, RIDGE_ULPS * float(eps) * theta.size)
     ground = -(task.penalty * theta - jnp.sum(pulled[:2], axis=0))
 
@@ -209,8 +215,11 @@ def _advance(kind: Kind, task: Task, tol: jax.Array, state: _State) -> _State:
     reach = jnp.minimum(1, REACH * reach)
     step = tuple(reach * d for d in step)
     sound = jnp.all(jnp.isfinite(step[0]))
-    idle = jnp.where(better, 0, state.idle + 1)
-    done = ~sound | (best.gap <= AIM * tol) | (idle >= PATIENCE) | (reach < LEAST_STEP)
+    falling = (now <= FALLING * state.mean) & (now > eps * best.primal)
+    idle = jnp.where(better | falling, 0, state.idle + 1)
+    patience = jnp.where(best.gap < 1, PATIENCE[kind], AT_FIRST)
+    done = ~sound | (best.gap <= AIM * tol) | (idle >= patience) | (reach < LEAST_STEP)
+    done |= ~better & (best.gap <= ENOUGH * tol)
     if kind is Kind.HARD:
         done |= (best.low <= 0) & (best.high <= task.touch)
     return _State(
@@ -220,6 +229,7 @@ def _advance(kind: Kind, task: Task, tol: jax.Array, state: _State) -> _State:
         slack=z,
         excess=xi,
         step=tuple(jnp.where(live, d, 0) if d.shape == c.shape else d for d in step),
+        mean=jnp.minimum(now, state.mean),
         best=best,
         steps=state.steps + 1,
         idle=idle,
@@ -259,7 +269,8 @@ def _closed(task: Task, best: Bound) -> tuple[Bound, jax.Array]:
     def polish(_, dual):
         weight = task.weight * dual
         share = weight / jnp.maximum(jnp.sum(weight), jnp.finfo(weight.dtype).tiny)
-        (pull,), square = _gap.sums(task, (share * task.sign)[:, None], share**2)
+        (pull,) = _gap.sums(task, (share * task.sign)[:, None])
+        square = _gap.square(task, jnp.where(task.weight > 0, share**2, 0))
         alone = jnp.where(task.problem.spread > 0, 0, 1).astype(weight.dtype)
         eps = float(jnp.finfo(weight.dtype).eps)
         whole = _linalg.factor(square + jnp.diag(alone), RIDGE_ULPS * eps * pull.size)

@@ -54,6 +54,7 @@ def solve(
     never = jnp.bool_(False)
     if kind is Kind.SQUARED:
         return _by_newton(bias, complete, problem, tol, cap)
+    problem = _frame.held(problem)
     # The objective of a hard margin may be scaled.
     largest = jnp.max(problem.penalty, initial=0)
     scale = jnp.where((largest > 0) & (kind is Kind.HARD), 1 / largest, 1)

@@ -42,6 +42,7 @@ class Rows(NamedTuple):
     ok: `(n,)`, whether the row is finite, within the safe range, and its label a class
     feature_mask: `(d,)` or None
     axis: over whose devices the rows are dealt: n is the number of those that are here
+    framed: `(n, p)` or None; what x is in the frame of a fit, where that is held, see `_frame`
     """
 
     x: jax.Array
@@ -51,6 +52,7 @@ class Rows(NamedTuple):
     ok: jax.Array
     feature_mask: jax.Array | None
     axis: Axis = Axis()
+    framed: jax.Array | None = None
 
 
 class Streamed(NamedTuple):

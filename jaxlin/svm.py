@@ -34,7 +34,18 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _checks, _crammer_singer, _frame, _margin, _risk, _rows, linear, losses
+from jaxlin import (
+    _checks,
+    _crammer_singer,
+    _frame,
+    _implicit,
+    _lanes,
+    _margin,
+    _risk,
+    _rows,
+    linear,
+    losses,
+)
 from jaxlin._gap import Kind
 from jaxlin._linalg import dot
 from jaxlin.types import Hyperplane, Info, Linear, Status
@@ -376,8 +387,21 @@ def _fit(kind, bias, complete, data, l2, tol, max_steps):
     rows = rows._replace(weight=jnp.where(usable, rows.weight, 0))
     l2 = jnp.where(valid, l2, 1)
     smooth = kind is Kind.SQUARED
-    problem = _frame.make(*(jax.lax.stop_gradient((rows, l2)) if smooth else (rows, l2)), bias)
-    found = _margin.solve(kind, bias, complete, problem, tol, max_steps)
+
+    def solved(rows, l2, tol, max_steps):
+        problem = _frame.make(*jax.lax.stop_gradient((rows, l2)), bias)
+        problem = _frame.live(problem, rows, l2)
+        found = _margin.solve(kind, bias, complete, problem, tol, max_steps)
+        return (problem.centre, problem.scale), (problem[3:], found)
+
+    many = solved if rows.axis.name is not None else _lanes.in_chunks(solved)
+    operands = rows, l2, tol, max_steps
+    still = jax.lax.stop_gradient(operands)
+    found = many(*still)
+    if not smooth:
+        found = _implicit.derived(solved, found, operands)
+    shared, (rest, found) = found
+    problem = _frame.Problem(rows, *shared, *rest)
     params, dual = found.params, found.bound.dual
     if smooth and complete:  # without, the call is eager: not differentiated
         params, moved = _margin.differentiable(bias, _frame.live(problem, rows, l2), params, usable)

@@ -443,6 +443,16 @@ def test_the_proof_of_no_plane():
             assert np.abs(left / size).max() <= 32 * np.finfo(dtype).eps
 
 
+@pytest.mark.parametrize("l2", [1e-2, 1e-4, 1e-6])
+def test_a_class_of_few_rows_is_found_though_the_gap_does_not_fall_at_first(l2):
+    x = np.random.default_rng(0).normal(size=(2_000, 10))
+    y = (x[:, 0] > 2).astype(int)
+    for dtype, tol in ((np.float64, 1e-8), (np.float32, 1e-5)):
+        _, info = svm.fit(x.astype(dtype), y, l2=l2)
+        assert info.residual <= (tol if l2 > 1e-6 or dtype == np.float64 else 1e-3)
+        assert dtype == np.float32 or info.status == Status.CONVERGED
+
+
 def test_a_margin_below_rounding_is_no_plane_and_none_above():
     for gap, expected in ((1e-2, Status.CONVERGED), (1e-17, Status.NOT_SEPARABLE)):
         x = np.array([[0.0], [1.0], [1.0 + gap], [2.0]])

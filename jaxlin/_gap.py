@@ -207,7 +207,9 @@ def sums(task: Task, columns: jax.Array) -> jax.Array:
         return dot(live.T, problem.rows.framed) * problem.spread[None, :]
 
     def products(block):
-        return dot(block.y.T, _frame.columns(problem, block)), ()
+        # The last block may hold rows that were seen, which have no weight there.
+        unseen = _rows.where_rows(block.weight > 0, block.y)
+        return dot(unseen.T, _frame.columns(problem, block)), ()
 
     return _rows.fold(products, problem.rows._replace(y=live))[0] * problem.spread[None, :]
 

@@ -1,5 +1,6 @@
 """Planes of large margin: exact answers, gaps that hold in float64, and proofs of no plane."""
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.svm import SVC, LinearSVC
 
-from jaxlin import datasets, features, linear, logistic, losses, perceptron, svm
+from jaxlin import _frame, _gap, datasets, features, linear, logistic, losses, perceptron, svm
 from jaxlin.types import Linear, Status
 from tests.counting import compiling_nothing
 from tests.public import assert_close, assert_identical, lane, stack, thorough
@@ -143,6 +144,21 @@ def test_many_row_blocks(n, dtype, tol):
     assert info.residual <= tol
     alphas, _ = svm.fit_dual(x, y, l2=1 / len(y))
     assert true_gap(x, y, 1 / len(y), losses.hinge, params, alphas) <= 1.1 * tol
+
+
+@pytest.mark.parametrize("n, l2", [(3_001, 1e-3), thorough(11_000, 1e-2)])
+def test_columns_are_held_or_made_anew(monkeypatch, n, l2):
+    """In blocks of which the last overlaps the one before."""
+    x, y = drawn(n, 50)
+    held = svm.fit(x, y, l2=l2)
+    monkeypatch.setattr(_frame, "HELD_ENTRIES", 0)
+    monkeypatch.setattr(_gap, "SQUARE_ENTRIES", 50_000)
+    jax.clear_caches()
+    anew = svm.fit(x, y, l2=l2)
+    jax.clear_caches()
+    assert held[1].status == anew[1].status == Status.CONVERGED
+    assert held[1].steps == anew[1].steps
+    chex.assert_trees_all_close(held[0], anew[0], rtol=1e-7)
 
 
 def test_libsvm_finds_no_better_plane():

@@ -638,7 +638,13 @@ FAULTS = [
             "nothing is left between the plane and the duals",
             "found = (missing + tail) /",
             "found = missing /",
-            "svm::the_gap_holds_in_double_precision",
+            "svm::the_gap_holds_from_the_first_step",
+        ),
+        (
+            "rows in two blocks count twice",
+            "unseen = _rows.where_rows(block.weight > 0, block.y)",
+            "unseen = block.y",
+            "svm::columns_are_held_or_made_anew",
         ),
     ),
     *of(
@@ -1667,9 +1673,21 @@ FAULTS = [
         ),
         (
             "a pair sees every row",
-            "own = jnp.where(inside, weight, 0)",
-            "own = weight",
+            "jnp.where(inside, weight, 0), key)",
+            "weight, key)",
             "multiclass::is_one_binary_fit_per_pair",
+        ),
+        (
+            "a pair has the last row more than once",
+            "jnp.where(own < n, weight[at], 0)",
+            "weight[at]",
+            "multiclass::pairs_see_their_own_rows_alone_where_labels_are_known",
+        ),
+        (
+            "what is given for each row is given for a pair's",
+            'PER_ROW = ("offset",)',
+            "PER_ROW = ()",
+            "multiclass::what_is_given_for_each_row_goes_to_pairs_of_all_rows",
         ),
         (
             "one key for all classes",

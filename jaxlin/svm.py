@@ -18,7 +18,9 @@ beside the squared size of a row that rounding decides: in float32 below about 1
 
 The hinge and the hard margin are found by an interior point method: a dozen steps of O(n d^2) each,
 whatever l2; with fewer rows than features of O(n^3) after one QR decomposition. The squared hinge
-is found by Newton's method, some five steps of as much; k classes at once as the hinge is.
+is found by Newton's method, some five steps of as much; k classes at once as the hinge is. Of an x
+of up to 2^23 entries the centred and scaled columns are held beside it while a fit of two classes
+runs.
 
 The squared hinge has a derivative by the implicit function theorem in x, sample_weight and l2, in
 either mode. The other fits have none in reverse mode: it raises. In forward mode theirs is that of

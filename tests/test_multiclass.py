@@ -271,7 +271,7 @@ def test_two_classes_through_both_combinators_are_the_binary_fit(fit):
 
 @pytest.fixture(scope="module")
 def many_classes():
-    """Pairs that are a third of all rows, or less; the first two rows are absent, and no numbers."""
+    """Pairs that are a third of all rows; the first two rows are absent, and no numbers."""
     rng = np.random.default_rng(2)
     y = np.array([0, 1, 2, 3, 5, 6])[rng.permutation(122) % 6]  # of 4 there is none
     x = rng.normal(size=(122, D)) + np.eye(7, D)[y]

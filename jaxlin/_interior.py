@@ -29,8 +29,9 @@ from jaxlin._linalg import dot
 
 # Part of the way to the boundary that a step goes.
 REACH = 0.99
-# Steps without progress after which there is none to come, and where the gap is not below 1 yet.
-PATIENCE, AT_FIRST = {Kind.HINGE: 3, Kind.SQUARED: 3, Kind.HARD: 6}, 12
+# Steps without progress after which there is none to come: where the gap is below the root of eps,
+# about the floor, and above it.
+PATIENCE, ABOVE = 3, 12
 LEAST_STEP = 1e-6
 # Products that fall to this part of themselves are progress too.
 FALLING = 0.95
@@ -217,7 +218,7 @@ def _advance(kind: Kind, task: Task, tol: jax.Array, state: _State) -> _State:
     sound = jnp.all(jnp.isfinite(step[0]))
     falling = (now <= FALLING * state.mean) & (now > eps * best.primal)
     idle = jnp.where(better | falling, 0, state.idle + 1)
-    patience = jnp.where(best.gap < 1, PATIENCE[kind], AT_FIRST)
+    patience = jnp.where(best.gap < jnp.sqrt(eps), PATIENCE, ABOVE)
     done = ~sound | (best.gap <= AIM * tol) | (idle >= patience) | (reach < LEAST_STEP)
     done |= ~better & (best.gap <= ENOUGH * tol)
     if kind is Kind.HARD:

@@ -469,6 +469,17 @@ def test_a_class_of_few_rows_is_found_though_the_gap_does_not_fall_at_first(l2):
         assert dtype == np.float32 or info.status == Status.CONVERGED
 
 
+def test_a_gap_that_rests_for_some_steps_is_not_at_the_floor():
+    """Weights from 0.02 to 100: it rests at 0.014 for five steps."""
+    x = [-1251, 395, 1049, 326, -178, -1444, -300, -650, -858, -266, -1074, -820, 281, 1376, -1036]
+    x += [-66, -831, 1589, 173, 59, 485, -263, -1846, 638, -241, -160, -299, 743, 789, -8, 379, 583]
+    y = np.array([0, 1, 1, 1, 1, 0, 0, 1, 0, 1, 1, 1, 1, 0, 0, 0])
+    weight = [0.155, 0.0269, 2.83, 0.838, 0.124, 0.257, 0.0163, 1.97]
+    weight += [2.29, 99.9, 2.98, 0.384, 90.5, 0.0192, 0.496, 0.0294]
+    _, info = svm.fit(np.reshape(x, (16, 2)) / 1000, y, l2=0.1, sample_weight=np.array(weight))
+    assert info.status == Status.CONVERGED and info.residual <= 1e-8
+
+
 def test_a_margin_below_rounding_is_no_plane_and_none_above():
     for gap, expected in ((1e-2, Status.CONVERGED), (1e-17, Status.NOT_SEPARABLE)):
         x = np.array([[0.0], [1.0], [1.0 + gap], [2.0]])

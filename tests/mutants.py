@@ -589,6 +589,12 @@ FAULTS = [
             "svm::the_gap_holds_in_double_precision",
         ),
         (
+            "little patience far from the floor",
+            "jnp.where(best.gap < jnp.sqrt(eps), PATIENCE, ABOVE)",
+            "PATIENCE",
+            "svm::a_gap_that_rests_for_some_steps_is_not_at_the_floor",
+        ),
+        (
             "hulls that do not meet touch",
             "touching = (best.low <= 0) & (high <= task.touch)",
             "touching = best.low <= 0",

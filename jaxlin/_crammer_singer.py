@@ -30,8 +30,9 @@ from jaxlin._linalg import dot
 
 # Part of the way to the boundary that a step goes.
 REACH = 0.99
-# Steps without progress after which there is none to come, and where the gap is not below 1 yet.
-PATIENCE, AT_FIRST = 6, 12
+# Steps without progress after which there is none to come: where the gap is below the root of eps,
+# about the floor, and above it.
+PATIENCE, ABOVE = 6, 12
 LEAST_STEP = 1e-6
 # Products that fall to this part of themselves are progress too.
 FALLING = 0.95
@@ -364,7 +365,7 @@ def _advance(task: _Task, tol: jax.Array, state: _State) -> _State:
     falling = (now < FALLING * state.mean) & (now > eps * best.primal)
     idle = jnp.where(better | falling, 0, state.idle + 1)
     done = ~jnp.all(jnp.isfinite(step[0])) | (best.gap <= AIM * tol)
-    patience = jnp.where(best.gap < 1, PATIENCE, AT_FIRST)
+    patience = jnp.where(best.gap < jnp.sqrt(eps), PATIENCE, ABOVE)
     done |= (idle >= patience) | (reach < LEAST_STEP)
     least = jnp.minimum(now, state.mean)
     return _State(theta, a, z, top, step, least, best, state.steps + 1, idle, done)

@@ -129,7 +129,7 @@ def _run(program, fit, x, y, num_classes, sample_weight, key, axis_name, options
     k = _checks.number_of_classes(num_classes, y, sample_weight)
     split = _options.split(options, _checks.working_dtype(data.x))
     own = {}
-    if program is _one_vs_one and key is None and _shows_no_rows(fit, options):
+    if program is _one_vs_one and key is None and _may_gather(fit, options):
         own = {"own": _rows_of_pairs(data.y, k)}
     params, info = program(fit, k, split.static, data, key, split.traced, **own)
     _raise_if_invalid(fit, info, data, k, key, options)
@@ -165,8 +165,8 @@ def probabilities(params: Linear, x: Any) -> jax.Array:
     return jax.nn.softmax(jax.nn.log_sigmoid(linear.scores(params, x)), axis=-1)
 
 
-def _shows_no_rows(fit: Fit, options: dict[str, Any]) -> bool:
-    """Whether a fit is known to be the same without rows of no weight, and not given any others."""
+def _may_gather(fit: Fit, options: dict[str, Any]) -> bool:
+    """Whether a fit is the same without the rows of weight 0, as those of this package are."""
     while isinstance(fit, functools.partial):
         options = {**fit.keywords, **options}
         fit = fit.func

@@ -271,6 +271,23 @@ def leave(problem: Problem, theta: jax.Array, bias: bool) -> Linear:
     return Linear(weights=of_basis(problem, weights), bias=of_basis(problem, offset))
 
 
+def settled(problem: Problem, theta: jax.Array, bias: bool) -> tuple[Linear, jax.Array, jax.Array]:
+    """The params of one score's theta `(p,)`, what theta they are, and how well its bias is known.
+
+    Of the params only the bias is rounded, and once; what it is in the frame, where it may be much
+    less, once more.
+    """
+    params = leave(problem, theta[None], bias)
+    if not bias:
+        return params, theta, jnp.zeros((), theta.dtype)
+    (weights,), at = params.weights, problem.centre
+    known = _linalg.long_inner(-weights, at, theta[-1])
+    seen = _linalg.long_inner(weights, at, known)
+    eps = jnp.finfo(theta.dtype).eps
+    slack = eps * jnp.abs(seen) + _linalg.LONG_ULPS * eps**2 * dot(jnp.abs(weights), jnp.abs(at))
+    return params._replace(bias=known[None]), theta.at[-1].set(seen), slack
+
+
 def held(problem: Problem) -> Problem:
     """The problem with its columns made once for many passes, where they are not too many."""
     rows = problem.rows

@@ -17,9 +17,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _frame, _rows
+from jaxlin import _frame, _linalg, _rows
 from jaxlin._frame import Problem
 from jaxlin._linalg import dot
+from jaxlin.types import Linear
 
 # Of x in a block, of which the square is made.
 SQUARE_ENTRIES = 2**19
@@ -90,24 +91,66 @@ def _sign(problem: Problem) -> jax.Array:
 
 
 def proved(
-    kind: Kind, problem: Problem, theta: jax.Array, dual: jax.Array, slack: jax.Array
+    kind: Kind,
+    problem: Problem,
+    params: Linear,
+    theta: jax.Array,
+    dual: jax.Array,
+    slack: jax.Array,
+    tol: jax.Array,
 ) -> Bound:
-    """What a pair proves, computed anew, with whatever bias within `slack` of theta's.
+    """What params and `dual` prove, computed anew, whatever was lost by rounding the margins.
 
-    As the objective is convex in the bias, the ends are the worst.
+    Where that is not `tol` the margins are computed in twice the digits.
+
+    Args:
+      theta: of the params, its bias being within `slack`.
     """
-    task = task_of(kind, problem)
-    margins = task.sign * _frame.products(problem, theta[:, None])[:, 0]
+    task, eps = task_of(kind, problem), jnp.finfo(theta.dtype).eps
+    scores, size = _scores(problem, theta)
     pulled = pulls(task, dual)
+    doubt = slack + eps * (theta.size / 2 + 2) * size
+    found = bound(kind, task, theta, task.sign * scores, dual, pulled, centred=False, doubt=doubt)
 
-    def at(move):
-        moved = margins + task.sign * move
+    def exactly(problem, params, theta, dual, pulled):
+        task = task_of(kind, problem)
+        scores, lost = _long_scores(problem, params)
+        margins, rest = task.sign * scores, task.sign * lost
+        largest = jnp.sum(jnp.abs(theta) * problem.sizes[1])
+        doubt = eps**2 * _linalg.LONG_ULPS * largest + eps * jnp.abs(1 - margins)
+        short = (1 - margins) - rest
         return bound(
-            kind, task, theta + jnp.where(task.bias, move, 0), moved, dual, pulled, centred=False
+            kind, task, theta, margins, dual, pulled, centred=False, short=short, doubt=doubt
         )
 
-    ends = jax.vmap(at)(jnp.stack([-slack, slack]))
-    return jax.tree.map(lambda a: a[jnp.argmax(ends.gap)], ends)
+    operands = problem, params, theta, dual, pulled
+    return _linalg.when(~(found.gap <= tol), exactly, found, operands)
+
+
+def _scores(problem: Problem, theta: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The scores of theta `(p,)`, and the size of what each is the sum of: `(n,)` both."""
+    spread = theta * problem.spread
+
+    def of(z):
+        return jnp.stack([dot(z, spread), dot(jnp.abs(z), jnp.abs(spread))], axis=1)
+
+    if problem.rows.framed is not None:
+        both = of(problem.rows.framed)
+    else:
+        both = _rows.map_rows(lambda block: of(_frame.columns(problem, block)), problem.rows)
+    return both[:, 0], both[:, 1]
+
+
+def _long_scores(problem: Problem, params: Linear) -> tuple[jax.Array, jax.Array]:
+    """The scores of params of one score, on x as it is, and what they lost: `(n,)` both."""
+    (weights,), (bias,) = params
+    rows = problem.rows._replace(framed=None)
+
+    def of(block):
+        return jnp.stack(_linalg.long_products(block.x, weights, bias), axis=1)
+
+    both = _rows.map_rows(of, rows)
+    return both[:, 0], both[:, 1]
 
 
 def of_squares(problem: Problem, theta: jax.Array) -> jax.Array:
@@ -129,10 +172,13 @@ def lengthened(kind: Kind, problem: Problem, theta: jax.Array, dual: jax.Array) 
     return theta * factors[jnp.argmin(jax.vmap(times)(factors))]
 
 
-def bound(kind, task, theta, margins, dual, pulled, *, centred=True) -> Bound:
+def bound(
+    kind, task, theta, margins, dual, pulled, *, centred=True, short=None, doubt=None
+) -> Bound:
     """The gap of theta and of `dual` made feasible, from the products with both at hand.
 
     The plane of a hard margin is moved to the middle of the classes if it is to be `centred`.
+    `short`, of more digits, is 1 - margins; in `doubt (n,)` margins are all that they may be.
     """
     c, t, penalty = task.weight, task.sign, task.penalty
     over_rows = functools.partial(_rows.sum_rows, axis=task.problem.rows.axis)
@@ -155,6 +201,8 @@ def bound(kind, task, theta, margins, dual, pulled, *, centred=True) -> Bound:
     low = high = infinite
     if kind is Kind.HARD:
         live = c > 0
+        if doubt is not None:
+            margins = margins - doubt
         first, second = (
             jnp.min(jnp.where(live & side, margins, jnp.inf)) for side in (t > 0, t < 0)
         )
@@ -174,13 +222,18 @@ def bound(kind, task, theta, margins, dual, pulled, *, centred=True) -> Bound:
         missing = most * jnp.sum(jnp.where(live, c * dual * (margins - 1), 0))
         dual = dual / jnp.where(total > 0, total, 1)
     else:
-        short = 1 - margins
-        over, under = jnp.maximum(short, 0), jnp.maximum(-short, 0)
-        if kind is Kind.HINGE:
-            each, cost = (1 - dual) * over + dual * under, over
-        else:
-            square = jnp.where(short > 0, (short - dual / 2) ** 2, dual**2 / 4 + dual * under)
-            each, cost = square, over**2
+        short = 1 - margins if short is None else short
+
+        def parts_of(short):
+            over, under = jnp.maximum(short, 0), jnp.maximum(-short, 0)
+            if kind is Kind.HINGE:
+                return (1 - dual) * over + dual * under, over
+            apart = jnp.where(short > 0, (short - dual / 2) ** 2, dual**2 / 4 + dual * under)
+            return apart, over**2
+
+        each, cost = parts_of(short)
+        if doubt is not None:  # convex in the margins: the ends are the worst
+            each = jnp.maximum(parts_of(short + doubt)[0], parts_of(short - doubt)[0])
         terms = jnp.where((c > 0)[:, None], c[:, None] * jnp.stack([each, cost], axis=1), 0)
         missing, primal, left = over_rows(jnp.concatenate([terms, (c * dual * t)[:, None]], axis=1))
         primal = primal + size / 2

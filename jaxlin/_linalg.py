@@ -18,6 +18,8 @@ RANK_ULPS = 16
 # and so many numbers that they are summed in parts of these. Products of two vectors lost 20 units
 # of rounding at 9,000 rows, and 100 at a million.
 PART_ROWS, PART_TERMS, MANY_TERMS = 2048, 256, 4096
+# Units of eps^2 of what is summed that a sum in twice the digits is trusted to.
+LONG_ULPS = 256.0
 # Columns of an identity that are solved for one row after the other.
 FEW_SIDES = 64
 
@@ -50,6 +52,40 @@ def inner(a: jax.Array, b: jax.Array) -> jax.Array:
     whole = a.size // PART_TERMS * PART_TERMS
     parts = (a[:whole] * b[:whole]).reshape(-1, PART_TERMS)
     return jnp.sum(jnp.sum(parts, axis=1)) + dot(a[whole:], b[whole:])
+
+
+def long_inner(a: jax.Array, b: jax.Array, more: jax.Array) -> jax.Array:
+    """`a' b + more` of vectors, rounded about once, however much of it cancels."""
+    total, lost = long_products(a[None], b, more)
+    return (total + lost)[0]
+
+
+def long_products(a: jax.Array, b: jax.Array, more: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """`a (n, d)` times `b (d,)`, plus `more ()`, and what that has lost: `(n,)` each.
+
+    Products of halves of the digits are exact, and what each sum loses is summed apart (Ogita,
+    Rump and Oishi 2005, "Accurate sum and dot product"). Off by LONG_ULPS eps^2 of the terms' size.
+    """
+    (a, a_rest), (b, b_rest) = _halves(a.T), _halves(b[:, None])
+    products = [a * b, a * b_rest, a_rest * b, a_rest * b_rest]
+    terms = jnp.concatenate([*products, jnp.broadcast_to(more, a[:1].shape)])
+    lost = jnp.zeros_like(a[0])
+    while len(terms) > 1:
+        first, second = jnp.pad(terms, ((0, len(terms) % 2), (0, 0))).reshape(2, -1, a.shape[1])
+        terms = first + second
+        moved = terms - first
+        lost += jnp.sum((first - (terms - moved)) + (second - moved), axis=0)
+    return terms[0], lost
+
+
+def _halves(a: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The upper half of the digits of `a`, and what is left of it."""
+    dtype, mask = {4: (jnp.uint32, 0xFFFFF000), 8: (jnp.uint64, 0xFFFFFFFFF8000000)}[
+        a.dtype.itemsize
+    ]
+    upper = jax.lax.bitcast_convert_type(a, dtype) & dtype(mask)
+    upper = jax.lax.bitcast_convert_type(upper, a.dtype)
+    return upper, a - upper
 
 
 def form(a: jax.Array, v: jax.Array) -> jax.Array:

@@ -63,17 +63,15 @@ def solve(
     theta = bound.theta
     if kind is Kind.HINGE:
         theta = _gap.lengthened(kind, problem, theta, bound.dual)
-    return Plane(*_returned(kind, bias, problem, theta, bound.dual), steps, touching, never)
+    return Plane(*_returned(kind, bias, problem, theta, tol, bound.dual), steps, touching, never)
 
 
-def _returned(kind, bias, problem, theta, dual=None) -> tuple[Linear, Bound]:
+def _returned(kind, bias, problem, theta, tol, dual=None) -> tuple[Linear, Bound]:
     """The params, and what is proved of them as they are, the rounding of their bias included."""
-    params = _frame.leave(problem, theta[None], bias)
-    (theta,) = _frame.enter(problem, params, bias)
-    slack = 2 * jnp.finfo(theta.dtype).eps * jnp.sum(jnp.abs(theta) * problem.sizes[0])
+    params, theta, slack = _frame.settled(problem, theta, bias)
     if dual is None:
         dual = _gap.of_squares(problem, theta)
-    return params, _gap.proved(kind, problem, theta, dual, slack)
+    return params, _gap.proved(kind, problem, params, theta, dual, slack, tol)
 
 
 def _by_newton(bias, complete, problem, tol, cap) -> Plane:
@@ -88,14 +86,14 @@ def _by_newton(bias, complete, problem, tol, cap) -> Plane:
     origin = _passes.value_at_origin(spec, work)
     floor = jnp.asarray(floor, tol.dtype)
     run = _newton.descend(spec, work, start, origin, floor, cap, 0, doubted=False)
-    params, bound = _returned(kind, bias, problem, back(run.point.theta)[0])
+    params, bound = _returned(kind, bias, problem, back(run.point.theta)[0], tol)
     found = Plane(params, bound, run.steps, jnp.bool_(False), ~(bound.gap <= tol))
     if not complete or shared:  # the other method is no sum over rows
         return found
 
     def more(problem, found):
         bound, steps, _ = _interior.solve(kind, problem, tol, cap)
-        params, bound = _returned(kind, bias, problem, bound.theta, bound.dual)
+        params, bound = _returned(kind, bias, problem, bound.theta, tol, bound.dual)
         better = bound.gap < found.bound.gap
         this, that = (params, bound), (found.params, found.bound)
         params, bound = jax.tree.map(functools.partial(jnp.where, better), this, that)

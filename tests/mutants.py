@@ -399,6 +399,12 @@ FAULTS = [
             "svm::the_gap_holds_in_double_precision",
         ),
         (
+            "a bias is taken for what it is in the frame",
+            "theta.at[-1].set(seen), slack",
+            "theta, slack",
+            "svm::the_bias_is_the_one_that_is_returned",
+        ),
+        (
             "what a sample missed has its scale",
             "_linalg.when(~jnp.all(near),",
             "_linalg.when(jnp.bool_(False),",
@@ -617,6 +623,12 @@ FAULTS = [
     *of(
         "_gap.py",
         (
+            "margins are taken to be exact",
+            "doubt = slack + eps * (theta.size / 2 + 2) * size",
+            "doubt = slack + 0 * size",
+            "svm::what_rounding_hides_of_the_margins_is_in_the_gap",
+        ),
+        (
             "the whole square of the weights",
             "primal = primal + size / 2",
             "primal = primal + size",
@@ -809,6 +821,12 @@ FAULTS = [
     ),
     *of(
         "_linalg.py",
+        (
+            "what a sum loses is lost",
+            "return terms[0], lost",
+            "return terms[0], 0 * lost",
+            "statistics::a_long_product_that_cancels_is_rounded_once",
+        ),
         (
             "a triangle's inverse forgets a row",
             "jnp.where(jnp.arange(p) < i, lower[i], 0)",

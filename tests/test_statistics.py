@@ -1,5 +1,8 @@
 """Statistics of many rows, or of many lanes of few: the quick way is the safe one, or not taken."""
 
+import operator
+from fractions import Fraction
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,6 +19,7 @@ from jaxlin import (
     qda,
 )
 from jaxlin.types import Status
+from tests.exact import fractions
 
 K = 2
 KINDS = {"tied": (K, False), "per class": (K, True), "columns": (None, False)}
@@ -152,6 +156,23 @@ def test_dependent_columns_are_told_though_0_is_not_their_mean(monkeypatch, fit,
     y = rng.integers(0, K, (60, 2_000))
     _, info = jax.vmap(lambda x, y: fit(x, y, num_classes=K))(x.astype(dtype), y)
     np.testing.assert_array_equal(info.status, Status.RANK_DEFICIENT)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_long_product_that_cancels_is_rounded_once(dtype):
+    rng, eps = np.random.default_rng(0), np.finfo(dtype).eps
+    inner = jax.jit(jax.vmap(_linalg.long_inner))
+    for d in (1, 2, 7, 64):
+        a, b = np.exp(2 * rng.normal(size=(2, 20, d))) * rng.choice([-1, 1], size=(2, 20, d))
+        a, b = a.astype(dtype), b.astype(dtype)
+        sums = [sum(map(operator.mul, *fractions(pair))) for pair in zip(a, b, strict=True)]
+        # All but a hundred units of rounding cancel.
+        more = (-np.array(sums, float) * (1 + 100 * eps)).astype(dtype)
+        for i, found in enumerate(inner(a, b, more)):
+            whole = sums[i] + Fraction(more[i].item())
+            size = np.sum(np.abs(a[i] * b[i])) + abs(more[i])
+            off = abs(Fraction(found.item()) - whole)
+            assert off <= 0.5 * eps * abs(whole) + 16 * eps**2 * size
 
 
 @pytest.mark.parametrize("p", [0, 1, 5, _linalg.FEW_SIDES, _linalg.FEW_SIDES + 1])

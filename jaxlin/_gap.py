@@ -47,7 +47,7 @@ class Bound(NamedTuple):
     gap: `()`, primal less dual, relative to the primal; infinite if theta separates nothing
     primal: `()`
     low, high: `()`, of a hard margin: least margin over the norm of the weights, and the distance
-      that the duals prove it cannot exceed
+      that the duals prove it cannot exceed; of a soft one: the objective of the dual, and nothing
     """
 
     theta: jax.Array
@@ -240,6 +240,7 @@ def bound(
         # What is left of the sum is rounding.
         missing += jnp.abs(jnp.sum(jnp.where(task.bias, theta, 0)) * left)
     tail = jnp.sum(penalty * (weights - reached) ** 2) / 2
+    low = low if kind is Kind.HARD else primal - missing - tail
     found = (missing + tail) / jnp.maximum(primal, jnp.finfo(theta.dtype).tiny)
     found = jnp.maximum(found, 4 * jnp.finfo(theta.dtype).eps)
     # A penalty that has vanished in the frame bounds nothing.

@@ -141,16 +141,24 @@ def test_the_bias_is_the_one_that_is_returned(loss):
 def test_what_rounding_hides_of_the_margins_is_in_the_gap(loss):
     """Of separable rows and next to no penalty the objective is 1e-5, and margins are all of it."""
     rng, l2 = np.random.default_rng(0), 1e-6
-    x = rng.normal(size=(200, 20, 5)) + rng.choice([1, 30], size=(200, 1, 5)) * rng.normal(size=5)
+    x = rng.normal(size=(200, 20, 5)) + rng.choice([1, 10], size=(200, 1, 5)) * rng.normal(size=5)
     planes = rng.normal(size=(200, 5, 1))
     scores = ((x - x.mean(axis=1, keepdims=True)) @ planes)[..., 0]
     x, y = x.astype(np.float32), (scores > np.median(scores, axis=1)[:, None]).astype(int)
     params, info = jax.vmap(lambda x, y: svm.fit(x, y, l2=l2, loss=loss))(x, y)
     alphas, _ = jax.vmap(lambda x, y: svm.fit_dual(x, y, l2=l2, loss=loss))(x, y)
     gaps = [true_gap(x[i], y[i], l2, loss, lane(params, i), alphas[i]) for i in range(len(x))]
-    assert np.mean(info.status == Status.CONVERGED) > 0.2
+    assert np.mean(info.status == Status.CONVERGED) > 0.25
     said = np.asarray(info.residual, float)
     assert np.all(np.array(gaps) <= 1.1 * said + 8 * np.finfo(np.float32).eps)
+
+
+def test_a_plane_and_duals_of_different_steps_are_a_pair():
+    """Near the floor of single precision the best of both are: of pairs alone 64% of lanes pass."""
+    x = np.random.default_rng(0).normal(size=(500, 30, 100)).astype(np.float32)
+    y = (x[..., 0] + np.random.default_rng(1).normal(size=(500, 30)) > 0).astype(int)
+    _, info = jax.vmap(lambda x, y: svm.fit(x, y, l2=1e-3))(x, y)
+    assert np.mean(info.status == Status.CONVERGED) > 0.69
 
 
 @pytest.mark.parametrize("loss", LOSSES)

@@ -178,7 +178,8 @@ def bound(
     """The gap of theta and of `dual` made feasible, from the products with both at hand.
 
     The plane of a hard margin is moved to the middle of the classes if it is to be `centred`.
-    `short`, of more digits, is 1 - margins; in `doubt (n,)` margins are all that they may be.
+    `short (n,)` is 1 - margins to more digits, where margins are near 1 if they are hard; within
+    `doubt (n,)` of the margins the gap holds whatever they are.
     """
     c, t, penalty = task.weight, task.sign, task.penalty
     over_rows = functools.partial(_rows.sum_rows, axis=task.problem.rows.axis)
@@ -201,8 +202,8 @@ def bound(
     low = high = infinite
     if kind is Kind.HARD:
         live = c > 0
-        if doubt is not None:
-            margins = margins - doubt
+        if short is not None:
+            margins = 1 - short
         first, second = (
             jnp.min(jnp.where(live & side, margins, jnp.inf)) for side in (t > 0, t < 0)
         )
@@ -210,7 +211,10 @@ def bound(
             least, turn = (first + second) / 2, (second - first) / 2
         else:
             least, turn = jnp.minimum(first, second), jnp.zeros_like(first)
-        low = least / jnp.sqrt(jnp.where(size > 0, size, 1))
+        surest = least
+        if doubt is not None:
+            surest = jnp.min(jnp.where(live, margins - doubt, jnp.inf))
+        low = surest / jnp.sqrt(jnp.where(size > 0, size, 1))
         length = jnp.sum(penalty * reached**2)
         high = jnp.sqrt(length) / jnp.where(total > 0, total, 1)
         grown = 1 / jnp.where(least > 0, least, 1)
@@ -224,16 +228,16 @@ def bound(
     else:
         short = 1 - margins if short is None else short
 
-        def parts_of(short):
+        def costs(short):
             over, under = jnp.maximum(short, 0), jnp.maximum(-short, 0)
             if kind is Kind.HINGE:
                 return (1 - dual) * over + dual * under, over
             apart = jnp.where(short > 0, (short - dual / 2) ** 2, dual**2 / 4 + dual * under)
             return apart, over**2
 
-        each, cost = parts_of(short)
+        each, cost = costs(short)
         if doubt is not None:  # convex in the margins: the ends are the worst
-            each = jnp.maximum(parts_of(short + doubt)[0], parts_of(short - doubt)[0])
+            each = jnp.maximum(costs(short + doubt)[0], costs(short - doubt)[0])
         terms = jnp.where((c > 0)[:, None], c[:, None] * jnp.stack([each, cost], axis=1), 0)
         missing, primal, left = over_rows(jnp.concatenate([terms, (c * dual * t)[:, None]], axis=1))
         primal = primal + size / 2
@@ -248,6 +252,8 @@ def bound(
     high = jnp.where(loose, infinite, high)
     found = jnp.where(jnp.isfinite(found) & ~loose, found, infinite)
     if kind is Kind.HARD:
+        if doubt is not None:
+            found = jnp.maximum(found, 1 - (low / jnp.where(high > 0, high, 1)) ** 2)
         found = jnp.where((low > 0) & (length > 0), found, infinite)
         primal = jnp.where(low > 0, primal, infinite)
     return Bound(theta, dual, found, primal, low, high)

@@ -623,6 +623,18 @@ FAULTS = [
     *of(
         "_gap.py",
         (
+            "a hard margin of few digits",
+            "margins = 1 - short\n",
+            "margins = margins + 0\n",
+            "svm::a_hard_margin_is_what_the_returned_params_have",
+        ),
+        (
+            "a hard margin is surely what it seems",
+            "surest = jnp.min(jnp.where(live, margins - doubt, jnp.inf))",
+            "surest = jnp.min(jnp.where(live, margins, jnp.inf))",
+            "svm::a_hard_margin_is_what_the_returned_params_have",
+        ),
+        (
             "margins are taken to be exact",
             "doubt = slack + eps * (theta.size / 2 + 2) * size",
             "doubt = slack + 0 * size",

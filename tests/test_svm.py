@@ -153,6 +153,32 @@ def test_what_rounding_hides_of_the_margins_is_in_the_gap(loss):
     assert np.all(np.array(gaps) <= 1.1 * said + 8 * np.finfo(np.float32).eps)
 
 
+@pytest.mark.parametrize(
+    "dtype, offset, apart, tol",
+    [(np.float32, 1e3, 0.5, 1e-5), (np.float64, 1e6, 0.5, 1e-12), (np.float32, 0, 0.01, 1e-5)],
+)
+def test_a_hard_margin_is_what_the_returned_params_have(dtype, offset, apart, tol):
+    """Far from 0, or of classes that nearly touch, margins are not known as the gap is to be."""
+    rng = np.random.default_rng(0)
+    grid, plane = 64, rng.normal(size=(300, 1, 3))
+    x = np.round(grid * rng.normal(size=(300, 20, 3)))
+    scores = np.sum(x * plane, axis=-1, keepdims=True)
+    above = scores > np.median(scores, axis=1, keepdims=True)
+    # Whole numbers, so that the problem is the same wherever it lies.
+    near = x + np.round(grid * np.where(above, apart, -apart) * plane)
+    far = near + np.round(grid * offset * rng.normal(size=(300, 1, 3)))
+    y = above[..., 0].astype(int)
+    params, info = jax.vmap(svm.fit_hard_margin)((far / grid).astype(dtype), y)
+    best, found = jax.vmap(svm.fit_hard_margin)(near / grid, y)
+    x, weights, bias = (np.asarray(a, np.longdouble) for a in (far / grid, *params))
+    margins = (2 * y - 1) * (np.sum(x * weights[:, None], axis=-1) + bias[:, None])
+    low = margins.min(axis=1) / np.linalg.norm(weights, axis=1)
+    gap = 1 - (low * np.linalg.norm(best.weights, axis=1)) ** 2
+    passed = (info.status == Status.CONVERGED) & (found.status == Status.CONVERGED)
+    assert np.sum(passed) > 10
+    assert np.all(gap[passed] <= 1.1 * np.asarray(info.residual, float)[passed] + tol / 10)
+
+
 def test_a_plane_and_duals_of_different_steps_are_a_pair():
     """Near the floor of single precision the best of both are: of pairs alone 64% of lanes pass."""
     x = np.random.default_rng(0).normal(size=(500, 30, 100)).astype(np.float32)

@@ -239,22 +239,10 @@ def _advance(kind: Kind, task: Task, tol: jax.Array, state: _State) -> _State:
 
 
 def _better(kind: Kind, best: Bound, new: Bound) -> tuple[Bound, jax.Array]:
-    """The better of two planes and of two duals; the better pair, if they are no better apart."""
+    """The better of two pairs; of a hard margin, of two planes and of two duals."""
     if kind is not Kind.HARD:
-        plane, dual = new.primal < best.primal, new.low > best.low
-        primal, low = jnp.minimum(new.primal, best.primal), jnp.maximum(new.low, best.low)
-        apart = Bound(
-            theta=jnp.where(plane, new.theta, best.theta),
-            dual=jnp.where(dual, new.dual, best.dual),
-            # A difference, with its rounding; a pair's is a sum.
-            gap=(primal - low) / primal + 8 * jnp.finfo(low.dtype).eps,
-            primal=primal,
-            low=low,
-            high=best.high,
-        )
-        pair = jax.tree.map(functools.partial(jnp.where, new.gap < best.gap), new, best)
-        found = jax.tree.map(functools.partial(jnp.where, apart.gap < pair.gap), apart, pair)
-        return found, found.gap < best.gap
+        better = new.gap < best.gap
+        return jax.tree.map(functools.partial(jnp.where, better), new, best), better
     # Within rounding the later is the more exact.
     ulps = 4 * jnp.finfo(new.low.dtype).eps
     plane = new.low >= best.low - ulps * jnp.abs(best.low)

@@ -589,10 +589,10 @@ FAULTS = [
             "svm::the_gap_holds_in_double_precision",
         ),
         (
-            "the worse of two planes",
-            "plane, dual = new.primal < best.primal,",
-            "plane, dual = new.primal > best.primal,",
-            "svm::a_plane_and_duals_of_different_steps_are_a_pair",
+            "the worse of two pairs",
+            "better = new.gap < best.gap",
+            "better = new.gap > best.gap",
+            "svm::the_gap_holds_in_double_precision",
         ),
         (
             "little patience far from the floor",

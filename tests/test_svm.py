@@ -179,14 +179,6 @@ def test_a_hard_margin_is_what_the_returned_params_have(dtype, offset, apart, to
     assert np.all(gap[passed] <= 1.1 * np.asarray(info.residual, float)[passed] + tol / 10)
 
 
-def test_a_plane_and_duals_of_different_steps_are_a_pair():
-    """Near the floor of single precision the best of both are: of pairs alone 64% of lanes pass."""
-    x = np.random.default_rng(0).normal(size=(500, 30, 100)).astype(np.float32)
-    y = (x[..., 0] + np.random.default_rng(1).normal(size=(500, 30)) > 0).astype(int)
-    _, info = jax.vmap(lambda x, y: svm.fit(x, y, l2=1e-3))(x, y)
-    assert np.mean(info.status == Status.CONVERGED) > 0.69
-
-
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_gap_holds_from_the_first_step(loss):
     x, y = drawn(60, 3)

@@ -155,7 +155,7 @@ def test_what_rounding_hides_of_the_margins_is_in_the_gap(loss):
 
 @pytest.mark.parametrize(
     "dtype, offset, apart, tol",
-    [(np.float32, 1e3, 0.5, 1e-5), (np.float64, 1e6, 0.5, 1e-12), (np.float32, 0, 0.01, 1e-5)],
+    [(np.float32, 1e3, 0.5, 1e-5), (np.float64, 1e5, 0.5, 1e-12), (np.float32, 0, 0.01, 1e-5)],
 )
 def test_a_hard_margin_is_what_the_returned_params_have(dtype, offset, apart, tol):
     """Far from 0, or of classes that nearly touch, margins are not known as the gap is to be."""

@@ -65,7 +65,7 @@ def long_products(a: jax.Array, b: jax.Array, more: jax.Array) -> tuple[jax.Arra
 
     Products of halves of the digits are exact, those of the lower halves of float64 but for a bit,
     and what each sum loses is summed apart (Ogita, Rump and Oishi 2005, "Accurate sum and dot
-    product"). Off by at most LONG_ULPS eps^2 of the terms' size.
+    product"). Trusted to LONG_ULPS eps^2 of the terms' size.
     """
     (a, a_rest), (b, b_rest) = _halves(a.T), _halves(b[:, None])
     products = [a * b, a * b_rest, a_rest * b, a_rest * b_rest]

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _checks, _implicit, _linalg
+from jaxlin import _checks, _implicit, _linalg, _platform
 
 # Of what a chunk works on: lanes of one fit read x together, and each holds some columns of n rows.
 CHUNK_BYTES = 16 * 2**20
@@ -25,7 +25,8 @@ def chunk_size(batch_size: Any, lanes: int, n: int, d: int, dtype: Any) -> int:
     """Lanes at a time: as given, or so many that a chunk's rows and Hessians stay in cache."""
     if batch_size is None:
         each = jnp.dtype(dtype).itemsize * (COLUMNS * n + 4 * d * d)
-        return max(1, min(lanes, MOST, CHUNK_BYTES // max(each, 1)))
+        most, room = _platform.enlarged(MOST), _platform.enlarged(CHUNK_BYTES)
+        return max(1, min(lanes, most, room // max(each, 1)))
     size = _checks.static(batch_size, int, "batch_size")
     if size < 1:
         raise ValueError(f"batch_size: expected a positive integer, got {size}")
@@ -116,7 +117,7 @@ def in_chunks(f: Callable[..., tuple[Any, Any]]) -> Callable[..., tuple[Any, Any
         axes = jax.tree.map(lambda batched: 0 if batched else None, tuple(in_batched))
         apart = bool(in_batched[0].x)
         size = CHUNK_ENTRIES // max(operands[0].x[0].size, 1) if apart else 0
-        if axis_size <= size or size < 2 or not on_one_cpu():
+        if axis_size <= size or size < 2 or not _platform.on_one_cpu():
             out = (0 if apart else None, 0)
             found = jax.vmap(f, in_axes=axes, out_axes=out, axis_size=axis_size)(*operands)
         else:
@@ -144,10 +145,6 @@ def of_closed_form(f: Callable[..., Any]) -> Callable[..., Any]:
         return _implicit.derived(f, many(*jax.lax.stop_gradient(operands))[1], operands)
 
     return fit
-
-
-def on_one_cpu() -> bool:
-    return jax.default_backend() == "cpu" and jax.device_count() == 1
 
 
 def mean_of(values: jax.Array, *, axis: int = 0) -> tuple[jax.Array, jax.Array]:

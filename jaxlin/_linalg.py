@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _loops
+from jaxlin import _loops, _platform
 
 HIGHEST = jax.lax.Precision.HIGHEST
 # A squared pivot, or an eigenvalue, below this many units of p * eps may be rounding: dependent
@@ -160,11 +160,12 @@ def lower_inverse(lower: jax.Array) -> jax.Array:
     """The inverse of a lower triangular `(p, p)` matrix, where it is small row by row.
 
     LAPACK wakes its threads for 8 right-hand sides and more. They wait for cores that those of XLA
-    still hold, which may cost more than all else that a fit does.
+    still hold, which may cost more than all else that a fit does. An accelerator has no such
+    threads, and starts every row anew.
     """
     p = lower.shape[0]
     eye = jnp.eye(p, dtype=lower.dtype)
-    if not 0 < p <= FEW_SIDES:
+    if not (0 < p <= FEW_SIDES and _platform.on_cpu()):
         return jax.scipy.linalg.solve_triangular(lower, eye, lower=True)
 
     def row(i, found):

@@ -20,10 +20,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from jaxlin import _loops, _stream
+from jaxlin import _loops, _platform, _stream
 from jaxlin._checks import Axis, Table, safe_range, working_dtype
 
-# A block of x of about this many entries leaves room in a core's cache for what is made of it.
+# A block of x of about this many entries leaves room in a core's cache for what is made of it. This
+# and all such numbers are a CPU's, see `block_rows`.
 BLOCK_ENTRIES = 50_000
 MIN_BLOCK_ROWS = 256
 SHRINK = 2.0**-8
@@ -384,8 +385,8 @@ def is_one_block(rows: Rows, entries: int) -> bool:
 
 
 def block_rows(d: int, entries: int = BLOCK_ENTRIES) -> int:
-    """Rows in a block of `d` columns; fewer than two blocks are folded as one."""
-    return max(MIN_BLOCK_ROWS, entries // max(d, 1))
+    """Rows in a block of `d` columns that has `entries` on a CPU; fewer than two make one."""
+    return max(MIN_BLOCK_ROWS, _platform.enlarged(entries) // max(d, 1))
 
 
 def fold_by_class(f: Callable[[Rows, jax.Array], Any], rows: Rows, k: int, size: int) -> Any:

@@ -28,7 +28,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlin import _checks, _closed_form, _dispatch, _lanes, _linalg, _options, features, metrics
+from jaxlin import (
+    _checks,
+    _closed_form,
+    _dispatch,
+    _lanes,
+    _linalg,
+    _options,
+    _platform,
+    features,
+    metrics,
+)
 from jaxlin.types import Info, Status
 
 # Rows whose number is packed with a random one, a power of two.
@@ -1012,7 +1022,7 @@ def _select(fit, metric, static, rule, batch_size, data, weights, l2):
     (count, *_), (folds, n), d = l2.shape, weights.shape, x.shape[1]
     warm = _is_warm(fit, options)
     most = _lanes.chunk_size(batch_size, count * folds, n, d, l2.dtype)
-    if batch_size is None and _lanes.on_one_cpu():
+    if batch_size is None and _platform.on_one_cpu():
         most = min(LIKE_LANES, most)
 
     def one(penalty, start):

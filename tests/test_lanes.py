@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxlin import _lanes, _passes, _risk, _rows, least_squares, logistic, softmax
+from jaxlin import _lanes, _passes, _platform, _risk, _rows, least_squares, logistic, softmax
 from jaxlin.types import Status
 
 LANES, N, D, K, SIZE = 13, 23, 3, 3, 4
@@ -46,7 +46,7 @@ def lanes(request):
 def chunk(monkeypatch, entries):
     jax.clear_caches()
     monkeypatch.setattr(_lanes, "CHUNK_ENTRIES", entries)
-    monkeypatch.setattr(_lanes, "on_one_cpu", lambda: True)
+    monkeypatch.setattr(_platform, "on_one_cpu", lambda: True)
 
 
 def test_chunks_are_all_lanes(monkeypatch, lanes):

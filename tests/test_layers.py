@@ -16,6 +16,7 @@ BELOW = [
     "_checks",
     "labels",
     "_options",
+    "_platform",
     "_loops",
     "_stream",
     "_rows",

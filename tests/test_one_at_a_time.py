@@ -16,6 +16,7 @@ import pytest
 from jaxlin import (
     _lanes,
     _linalg,
+    _platform,
     fisher,
     lda,
     logistic,
@@ -153,7 +154,7 @@ def test_lanes_in_chunks_that_do_not_divide_them(name, monkeypatch):
     x, y = _data(d)
     jax.clear_caches()
     monkeypatch.setattr(_lanes, "CHUNK_ENTRIES", 4 * N * d)
-    monkeypatch.setattr(_lanes, "on_one_cpu", lambda: True)
+    monkeypatch.setattr(_platform, "on_one_cpu", lambda: True)
     assert f"[4,{N},{d}]" in str(jax.make_jaxpr(jax.vmap(fit))(x, y))
     _check(jax.vmap(fit), x, y)
     jax.clear_caches()

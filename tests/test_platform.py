@@ -22,3 +22,30 @@ def test_the_excluded_versions_are_not_these():
 
     assert jax.__version__ not in ("0.10.2", "0.11.1")
     assert jaxlib.__version__ not in ("0.10.2", "0.11.1")
+
+
+def test_an_accelerators_program_finds_the_same(monkeypatch):
+    """Its blocks and its inverses are others than a CPU's; here both run on what there is."""
+    from jaxlin import _platform, _rows, logistic
+
+    rng = np.random.default_rng(0)
+    n, d = 4 * _rows.BLOCK_ENTRIES // 3, 3
+    x = rng.normal(size=(n, d))
+    y = (x[:, 0] + rng.logistic(size=n) > 0).astype(int)
+    found = []
+    for cpu in (True, False):
+        monkeypatch.setattr(_platform, "on_cpu", lambda cpu=cpu: cpu)
+        jax.clear_caches()
+        assert (n >= 2 * _rows.block_rows(d)) == cpu
+        found.append(logistic.fit(x, y, l2=1e-3))
+    jax.clear_caches()
+    (params, info), (others, said) = found
+    assert info.status == said.status == 0
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9), params, others)
+
+
+def test_the_device_that_is_asked_for_tells():
+    from jaxlin import _platform
+
+    with jax.default_device(jax.devices("cpu")[0]):
+        assert _platform.on_cpu()

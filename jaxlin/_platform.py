@@ -1,0 +1,27 @@
+"""What the machine is that a program is traced for.
+
+A CPU is quick where what a pass makes of x stays in a core's cache. An accelerator has no such
+cache, and takes about as long to start a small product as a large one takes.
+"""
+
+import jax
+
+# A block, or a chunk of lanes, is as many times as large on an accelerator. On an H100 a Newton fit
+# of 200,000 x 100 in float32 took 53 ms in the blocks of a CPU, and 4 ms as one.
+ENLARGED = 64
+
+
+def on_cpu() -> bool:
+    """Whether programs run on a CPU, where nothing tells otherwise."""
+    device = jax.config.jax_default_device or jax.default_backend()
+    return (device if isinstance(device, str) else device.platform).startswith("cpu")
+
+
+def on_one_cpu() -> bool:
+    """Whether, besides, there is no other device that could hold some of the lanes."""
+    return on_cpu() and jax.device_count() == 1
+
+
+def enlarged(size: int) -> int:
+    """The size of a block or chunk that is `size` on a CPU."""
+    return size if on_cpu() else ENLARGED * size

@@ -554,10 +554,19 @@ def hessian(spec: Spec) -> Callable[[jax.Array, Problem], jax.Array]:
 
 def value_at_origin(spec: Spec, problem: Problem) -> jax.Array:
     """J where theta is 0, which needs no pass over x."""
+    return _mean_at_origin(spec.loss, problem)
 
+
+def curve_at_origin(spec: Spec, problem: Problem) -> jax.Array:
+    """The loss's mean second derivative, per degree of freedom, where theta is 0."""
+    used = jnp.maximum(jnp.sum(problem.used), 1).astype(problem.spread.dtype)
+    return _mean_at_origin(spec.curvature, problem) / used
+
+
+def _mean_at_origin(f: Callable, problem: Problem) -> jax.Array:
     def sums(block):
         nothing = jnp.zeros((block.weight.size, problem.used.size), block.weight.dtype)
-        each = jax.vmap(spec.loss)(scored(problem, block, nothing), block.y)
+        each = jax.vmap(f)(scored(problem, block, nothing), block.y)
         return jnp.sum(block.weight * each), ()
 
     return _rows.fold(sums, problem.rows)[0]

@@ -13,7 +13,7 @@ ENLARGED = 64
 
 def on_cpu() -> bool:
     """Whether programs run on a CPU, where nothing tells otherwise."""
-    device = jax.config.jax_default_device or jax.default_backend()
+    device = getattr(jax.config, "jax_default_device", None) or jax.default_backend()
     return (device if isinstance(device, str) else device.platform).startswith("cpu")
 
 

@@ -46,6 +46,8 @@ NEWTON_ENTRIES = 100_000
 DENSE_LIMIT = 1024
 # So many lanes are worth a fit before them.
 MANY_LANES = 64
+# Steps of L-BFGS that know the diagonal of the Hessian alone: about twice what such a fit needs.
+SIMPLE_STEPS = 24
 # Caps on the steps unless the user gives one.
 NEWTON_STEPS, OTHER_STEPS = 100, 1000
 
@@ -429,21 +431,55 @@ def _found(spec, problem, start, tol, cap, doubted) -> _newton.Outcome:
             f"solver: the line search of {solver.__name__} does not take lanes that are dealt over "
             "a mesh axis; solvers.newton does"
         )
-    begin, precondition = begun(spec, problem, start, doubted)
-    flat, steps = _iterate.warm_up(
-        solver,
-        _passes.objective(spec),
-        begin.reshape(-1),
-        (problem,),
-        hessian=_passes.hessian(spec),
-        precondition=precondition,
-        size=lambda grad: _passes.residual(problem, grad.reshape(start.shape)),
-        # Its gradient is of other coordinates than the residual, which can be larger.
-        slack=slack(start.shape[0]),
-        tol=below,
-        max_steps=cap,
-    )
-    return without_hessian(spec, problem, flat.reshape(start.shape), steps)
+
+    def run(begin, precondition, most):
+        flat, steps = _iterate.warm_up(
+            solver,
+            _passes.objective(spec),
+            begin.reshape(-1),
+            (problem,),
+            hessian=_passes.hessian(spec),
+            precondition=precondition,
+            size=lambda grad: _passes.residual(problem, grad.reshape(start.shape)),
+            # Its gradient is of other coordinates than the residual, which can be larger.
+            slack=slack(start.shape[0]),
+            tol=below,
+            max_steps=most,
+        )
+        return flat.reshape(start.shape), steps
+
+    if _may_be_simple(spec, problem, start):
+        theta, steps = _simply(spec, problem, start, run, cap)
+    else:
+        theta, steps = run(*begun(spec, problem, start, doubted), cap)
+    return without_hessian(spec, problem, theta, steps)
+
+
+def _may_be_simple(spec: Spec, problem: Problem, start: jax.Array) -> bool:
+    """Whether a fit that knows the diagonal of its Hessian alone may be quick."""
+    dense = not isinstance(problem.rows, _rows.Streamed) and _sampled.is_dense(problem)
+    return spec.solver is None and dense and not _has_optimum(spec, problem, start)
+
+
+def _simply(spec, problem, start, run, cap):
+    """`run` in units of the Hessian's diagonal where columns look independent, for some steps.
+
+    Where they do not, or it has not arrived, in units of a sample's Hessian.
+    """
+
+    def attempt(carry):
+        theta, steps, turn = carry
+        diagonal = jnp.diag(_sampled.diagonal(spec, problem))
+        precondition = _linalg.when(turn > 0, lambda p: _curvature(spec, p), diagonal, (problem,))
+        most = jnp.where(turn > 0, cap - steps, jnp.minimum(cap, SIMPLE_STEPS))
+        theta, more = run(theta, precondition, most)
+        left = (turn == 0) & (more >= SIMPLE_STEPS)
+        return theta, steps + more, jnp.where(left, 1, 2)
+
+    turn = jnp.where(_sampled.are_independent(problem), 0, 1)
+    init = start, jnp.int32(0), turn
+    theta, steps, _ = jax.lax.while_loop(lambda c: c[2] < 2, *_loops.steady(attempt, init))
+    return theta, steps
 
 
 def slack(m: int) -> float:
@@ -476,11 +512,19 @@ def begun(
     spec: Spec, problem: Problem, start: jax.Array, given: bool
 ) -> tuple[jax.Array, jax.Array | None]:
     """Where a solver starts, unless the user has `given` that, and its preconditioner, `(p, p)`."""
-    few = start.size <= NEWTON_LIMIT and _sampled.spares(problem)
-    if spec.solver is None and spec.penalised and few and not given and start.shape[0] == 1:
+    if _has_optimum(spec, problem, start) and not given:
         return _sampled.optimum(spec, problem)
-    if not _sampled.is_dense(problem):
-        return start, None
-    # About the Hessian where every score is 0, the same for each degree of freedom.
-    plain, origin = _sampled.without_offset(problem), jnp.zeros_like(start)
-    return start, _sampled.curvature(spec, plain, origin, _sampled.FEW_ROWS)
+    return start, _curvature(spec, problem) if _sampled.is_dense(problem) else None
+
+
+def _has_optimum(spec: Spec, problem: Problem, start: jax.Array) -> bool:
+    """Whether that of a sample is worth what it costs."""
+    few = start.size <= NEWTON_LIMIT and _sampled.spares(problem)
+    return bool(spec.solver is None and spec.penalised and few and start.shape[0] == 1)
+
+
+def _curvature(spec: Spec, problem: Problem) -> jax.Array:
+    """About the Hessian where every score is 0, `(p, p)`, the same for each degree of freedom."""
+    plain = _sampled.without_offset(problem)
+    origin = jnp.zeros((problem.used.size, problem.spread.size), problem.spread.dtype)
+    return _sampled.curvature(spec, plain, origin, _sampled.FEW_ROWS)

@@ -26,6 +26,9 @@ TOL, STEPS = 1e-2, 20
 ROUGH_PART, ROUGH_ROWS = 8, 16
 # A column is hardly seen whose square is that of no more than so many rows.
 SEEN_ROWS = 16
+# Columns are as good as independent where the eigenvalues of their correlations have no more than
+# this variance, as many of pairs of so many rows tell: the curvature of a sample has as much.
+INDEPENDENT, PAIRED_ROWS = 1 / 8, 256
 # With less than this of the curvature at 0 the sample is nearly separated, and all need not be.
 LEAST_CURVE = 1 / 32
 
@@ -125,6 +128,29 @@ def is_dense(problem: Problem) -> bool:
     return problem.spread.size <= min(MATRIX_LIMIT, _all(problem))
 
 
+def are_independent(problem: Problem) -> jax.Array:
+    """Whether the columns look as if the Hessian were about its diagonal.
+
+    The mean square of the correlations' eigenvalues is that of the inner products of standard rows,
+    which two rows estimate without bias, and d / n more for n rows themselves.
+    """
+    sample = of(problem, PAIRED_ROWS).rows
+    z = _frame.standard(problem, _rows.clean(sample))
+    both = sample.weight[:, None] * sample.weight[None, :]
+    both = jnp.where(jnp.eye(len(z), dtype=bool), 0, both)
+    sums = jnp.sum(both * dot(z, z.T) ** 2), jnp.sum(both)
+    (square, pairs), _ = _rows.across(sums, (), sample.axis)
+    d = jnp.sum(problem.unit[: z.shape[1]] > 0).astype(z.dtype)
+    spread = square / jnp.where(pairs * d > 0, pairs * d, 1) - 1
+    return spread + d / _all(problem) <= INDEPENDENT
+
+
+def diagonal(spec: Spec, problem: Problem) -> jax.Array:
+    """The mean over the degrees of freedom of the Hessian's diagonal at 0, `(p,)`, regular."""
+    square = _second_moments(problem) * _passes.curve_at_origin(spec, without_offset(problem))
+    return square + _passes.regular(problem, square)
+
+
 def curvature(spec: Spec, problem: Problem, theta: jax.Array, least: int = LEAST_ROWS) -> jax.Array:
     """About the mean of the Hessian's diagonal blocks at theta, `(p, p)`, regular.
 
@@ -156,8 +182,13 @@ def _unseen(problem: Problem, sample: Problem, diagonal: jax.Array) -> tuple[jax
     part = sample.rows.x.shape[0] < problem.rows.x.shape[0]
     few = (seen**2 <= SEEN_ROWS * fourth) & part
     seen = problem.spread**2 * seen
-    held = jnp.where(problem.unit > 0, 1 / jnp.where(problem.unit > 0, problem.unit, 1), 0)
-    square, total = held**2 + problem.shift**2, jnp.sum(seen)
+    square, total = _second_moments(problem), jnp.sum(seen)
     per_square = jnp.where(total > 0, jnp.sum(diagonal) / jnp.where(total > 0, total, 1), 1)
     missed = jnp.where(square > 2 * seen, square - seen, 0)
     return few, per_square * jnp.where(few, square, missed)
+
+
+def _second_moments(problem: Problem) -> jax.Array:
+    """The mean square of each column that theta sees, `(p,)`."""
+    held = jnp.where(problem.unit > 0, 1 / jnp.where(problem.unit > 0, problem.unit, 1), 0)
+    return held**2 + problem.shift**2

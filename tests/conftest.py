@@ -47,10 +47,14 @@ def pytest_collection_modifyitems(config, items):
         return FIRST.get(item.path.stem.removeprefix("test_"), len(FIRST))
 
     items.sort(key=lambda item: (place(item), _fit_of(item)))
+    skipped = {}
     if not config.getoption("--thorough"):
-        for item in items:
-            if item.get_closest_marker("thorough"):
-                item.add_marker(pytest.mark.skip(reason="needs --thorough"))
+        skipped["thorough"] = "needs --thorough"
+    if jax.default_backend() != "cpu":
+        skipped["cpu"] = "looks at what is compiled for a CPU"
+    for item in items:
+        for name in filter(item.get_closest_marker, skipped):
+            item.add_marker(pytest.mark.skip(reason=skipped[name]))
 
 
 def _fit_of(item):

@@ -451,6 +451,36 @@ FAULTS = [
             "sampled::a_sample_that_does_not_tell_is_left[rare]",
         ),
         (
+            "a row is a pair with itself",
+            "both = jnp.where(jnp.eye(len(z), dtype=bool), 0, both)",
+            "both = both",
+            "sampled::columns_look_independent_as_all_rows_say",
+        ),
+        (
+            "few rows have no correlations of their own",
+            "spread + d / _all(problem) <= INDEPENDENT",
+            "spread <= INDEPENDENT",
+            "sampled::columns_look_independent_as_all_rows_say",
+        ),
+        (
+            "a row without weight is in pairs",
+            "both = sample.weight[:, None] * sample.weight[None, :]",
+            "both = jnp.ones((len(z), len(z)), z.dtype)",
+            "sampled::columns_look_independent_as_all_rows_say",
+        ),
+        (
+            "the diagonal at 0 is without the means",
+            "return held**2 + problem.shift**2",
+            "return held**2",
+            "sampled::the_diagonal_is_the_hessians",
+        ),
+        (
+            "the diagonal at 0 is of the offsets",
+            "_passes.curve_at_origin(spec, without_offset(problem))",
+            "_passes.curve_at_origin(spec, problem)",
+            "sampled::the_diagonal_is_the_hessians",
+        ),
+        (
             "the penalty in the curvature of the loss",
             "hess - jnp.diag(unpenalised)",
             "hess",
@@ -511,6 +541,12 @@ FAULTS = [
     ),
     *of(
         "_risk.py",
+        (
+            "what has not arrived by the diagonal is left",
+            "jnp.where(left, 1, 2)",
+            "2",
+            "sampled::a_fit_of_columns_that_look_independent",
+        ),
         (
             "a penalty proves nothing",
             "found._replace(certified=found.certified | outcome.certified)",

@@ -436,6 +436,7 @@ def test_mahalanobis_forms_of_many_rows(dtype):
     np.testing.assert_allclose(away, 0, atol=10 * tolerance)
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("d", [20, _statistics.PLAIN_SHARE * 6])
 @pytest.mark.parametrize("fit", [lda.fit, qda.fit, least_squares.fit])
 def test_temporaries_are_a_part_of_x(fit, d):

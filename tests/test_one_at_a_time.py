@@ -28,6 +28,8 @@ from jaxlin import (
     svm,
 )
 
+pytestmark = pytest.mark.cpu
+
 COMPUTATION = re.compile(r"(?:ENTRY )?%?([\w.\-]+) \(.*\) -> .* \{$")
 INSTRUCTION = re.compile(r"\s+(?:ROOT )?%?([\w.\-]+) = (.*)$")
 # What an instruction runs: a loop's body, a branch, a function.

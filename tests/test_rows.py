@@ -216,6 +216,7 @@ def test_what_has_no_weight_may_be_anything(arguments):
 # --- memory --------------------------------------------------------------------------------------
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("dtype", [np.float64, np.float16, ml_dtypes.bfloat16])
 def test_temporaries_are_small(dtype):
     """A pass over x makes no copy of it, not even to widen, clean or mask it."""

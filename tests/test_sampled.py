@@ -131,6 +131,87 @@ def test_a_default_fit_starts_there(monkeypatch, dtype):
         np.testing.assert_allclose(found.weights, exact.weights, rtol=rtol, atol=rtol)
 
 
+def independent_columns(n=4000, d=40, dtype=np.float64):
+    """Of other units and away from 0, with a rare one, and labels that follow them."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(n, d))
+    y = (z @ rng.normal(size=d) / np.sqrt(d) + rng.logistic(size=n) > 0.5).astype(int)
+    x = 1 + z
+    x[:, 0] = rng.random(n) < 0.02
+    return (x * np.geomspace(1e-6, 1e6, d)).astype(dtype), y
+
+
+def test_columns_look_independent_as_all_rows_say():
+    x, y = independent_columns()
+    rng = np.random.default_rng(1)
+    look = jax.jit(_sampled.are_independent)
+    assert look(problem_of(x, y))
+    assert look(problem_of(x.astype(np.float32), y))
+    few = 8 * x.shape[1]  # of which the correlations' eigenvalues have a variance of 1/8
+    assert not look(problem_of(x[:few], y[:few]))
+    for size, independent in ((0.1, True), (1.0, False)):
+        shared = size * rng.normal(size=(len(x), 1)) * x.std(0)
+        assert look(problem_of(x + shared, y)) == independent
+    # A row without weight is in no pair.
+    weight = np.where(np.arange(len(x)) % 2, 0.0, 1.0)
+    x[weight == 0] = 1e6 * x.std(0)
+    assert look(problem_of(x, y, sample_weight=weight))
+
+
+def test_the_diagonal_is_the_hessians():
+    x, y = independent_columns()
+    x[:, 1] = 3.0
+    offset = 5 * np.random.default_rng(1).normal(size=len(x))
+    bare, moved = (problem_of(x, y, l2=1e-2, offset=o) for o in (None, offset))
+    hess = curvatures(bare, jnp.zeros((1, x.shape[1] + 1)))[1]
+    for problem in (bare, moved):
+        found = jax.jit(lambda p: _sampled.diagonal(SPEC, p))(problem)
+        np.testing.assert_allclose(found, np.diagonal(hess), rtol=1e-6)
+
+
+@pytest.mark.parametrize("steps", [None, 2])
+@pytest.mark.parametrize("twins", [0, 1])
+def test_a_fit_of_columns_that_look_independent(monkeypatch, twins, steps):
+    """Is that of others, also if some are not, and where the first steps do not arrive."""
+    x, y = independent_columns()
+    for i in range(1, 1 + twins):
+        x[:, i] = x[:, -i] * (1 + 1e-3 * np.random.default_rng(i).normal(size=len(x)))
+    if steps is not None:
+        monkeypatch.setattr(_risk, "SIMPLE_STEPS", steps)
+        monkeypatch.setattr(_risk, "DENSE_LIMIT", 0)  # nobody finishes what is left
+    assert _sampled.are_independent(problem_of(x, y))
+    jax.clear_caches()
+    found, info = logistic.fit(x, y, l2=1e-4 / x.var(0).max())
+    jax.clear_caches()
+    exact, told = logistic.fit(x, y, l2=1e-4 / x.var(0).max(), solver=solvers.newton)
+    assert info.status == told.status == Status.CONVERGED
+    assert steps is None or info.steps > steps
+    away = jax.nn.sigmoid(x @ found.weights + found.bias) - jax.nn.sigmoid(
+        x @ exact.weights + exact.bias
+    )
+    np.testing.assert_allclose(away, 0, atol=1e-6)
+
+
+def test_such_fits_as_lanes():
+    x, y = independent_columns(dtype=np.float32)
+    weights = np.random.default_rng(2).exponential(size=(3, len(x))).astype(np.float32)
+    weights[2] = np.nan
+
+    def fit(w):
+        return logistic.fit(x, y, l2=1e-3, sample_weight=w)
+
+    lanes, said = jax.vmap(fit)(weights)
+    assert said.status.tolist() == [Status.CONVERGED] * 2 + [Status.INVALID_DATA]
+    for i in range(2):
+        alone, info = fit(weights[i])
+        assert info.status == Status.CONVERGED
+        jax.tree.map(
+            lambda a, b, i=i: np.testing.assert_allclose(a[i], b, rtol=1e-3, atol=1e-9),
+            lanes,
+            alone,
+        )
+
+
 def test_where_a_penalty_proves_an_optimum_no_step_need():
     """In single precision, whose steps cannot, a fit whose solver gives up ends no worse for it."""
     rng = np.random.default_rng(0)
@@ -232,6 +313,7 @@ def _widened(a):
     return a.astype(np.float64) if a.dtype == np.float32 else a
 
 
+@pytest.mark.cpu
 def test_lanes_are_read_by_blocks(plain):
     """Of which the numbers for each row of all lanes would not fit in memory."""
     x, y = drawn(12_000, 20)
@@ -257,6 +339,7 @@ def test_sums_of_many_rows_keep_their_digits(n):
     np.testing.assert_allclose(inner, expected[0], rtol=1e-6)
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("weights", [False, True])
 def test_temporaries_of_a_large_fit_are_a_part_of_x(weights):
     n, d = 20_000, 24

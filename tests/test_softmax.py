@@ -290,6 +290,7 @@ def test_derivatives():
     np.testing.assert_allclose(inner, np.sum(np.asarray(slope) ** 2), rtol=1e-9)
 
 
+@pytest.mark.cpu
 @pytest.mark.thorough
 @pytest.mark.parametrize("solver", [solvers.newton, solvers.lbfgs])
 @pytest.mark.parametrize("k", [2, 5])

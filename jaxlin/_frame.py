@@ -20,8 +20,8 @@ from jaxlin.types import Linear
 
 # Rows sampled for the frame of an x that many lanes share.
 SAMPLE_ROWS = 64
-# Rows sampled for the frame of an x of one's own.
-CENTRE_ROWS = 2048
+# Rows sampled for the frame of an x of one's own, or all of so many.
+CENTRE_ROWS, ALL_ROWS = 512, 2048
 # Of x, up to which its columns in the frame may be held: 64 MiB in float64.
 HELD_ENTRIES = 2**23
 # The score of an absent class: its probability is exactly 0, and so is all that comes of it.
@@ -80,7 +80,8 @@ def _standing(rows: _rows.Rows, bias: jax.Array) -> _Standing:
 
     # Near the mean is near enough: what is left of it is `shift`.
     bare = rows._replace(offset=None)
-    sample = _rows.clean(_rows.sample(bare, CENTRE_ROWS))
+    few = not isinstance(rows, _rows.Streamed) and rows.weight.size <= ALL_ROWS
+    sample = _rows.clean(_rows.sample(bare, ALL_ROWS if few else CENTRE_ROWS))
     # From a row with weight, so that no other is felt, and the mean of one value is that value.
     first = _rows.one_row(rows)
     held = (sample.weight > 0)[:, None]

@@ -384,7 +384,8 @@ def warm_up(
     args: tuple,
     *,
     hessian: Callable[..., jax.Array],
-    precondition: jax.Array | None,
+    precondition: jax.Array | None = None,
+    lower: jax.Array | None = None,
     size: Callable[[jax.Array], jax.Array],
     slack: float,
     tol: jax.Array,
@@ -393,7 +394,8 @@ def warm_up(
     """Run a solver for a fit that proves its own optimum: `(point (p,), steps)`, no verdict.
 
     Until the `size` of the gradient `(p,)` is at most tol; for a solver of the user's, which knows
-    of its entries alone, until the largest is at most tol / slack.
+    of its entries alone, until the largest is at most tol / slack. For one of this module's `lower`
+    may be given, the factor of what is to precondition.
     """
     if solver not in METHODS:
         point, info = solver(
@@ -409,6 +411,7 @@ def warm_up(
     method = METHODS[solver]
     options = {name: jnp.asarray(value, init.dtype) for name, value in method.defaults}
     frame = Frame.of(objective, init, args, hessian, precondition, size)
+    frame = frame if lower is None else frame._replace(lower=lower)
     state, steps = iterate(method, frame, options, tol, max_steps)
     return frame.leave(state.point), steps
 

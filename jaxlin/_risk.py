@@ -432,26 +432,27 @@ def _found(spec, problem, start, tol, cap, doubted) -> _newton.Outcome:
             "a mesh axis; solvers.newton does"
         )
 
-    def run(begin, precondition, most):
+    def run(begin, most, **units):
         flat, steps = _iterate.warm_up(
             solver,
             _passes.objective(spec),
             begin.reshape(-1),
             (problem,),
             hessian=_passes.hessian(spec),
-            precondition=precondition,
             size=lambda grad: _passes.residual(problem, grad.reshape(start.shape)),
             # Its gradient is of other coordinates than the residual, which can be larger.
             slack=slack(start.shape[0]),
             tol=below,
             max_steps=most,
+            **units,
         )
         return flat.reshape(start.shape), steps
 
     if _may_be_simple(spec, problem, start):
         theta, steps = _simply(spec, problem, start, run, cap)
     else:
-        theta, steps = run(*begun(spec, problem, start, doubted), cap)
+        begin, precondition = begun(spec, problem, start, doubted)
+        theta, steps = run(begin, cap, precondition=precondition)
     return without_hessian(spec, problem, theta, steps)
 
 
@@ -467,12 +468,15 @@ def _simply(spec, problem, start, run, cap):
     Where they do not, or it has not arrived, in units of a sample's Hessian.
     """
 
+    def of_sample(problem):
+        return jnp.linalg.cholesky(_curvature(spec, problem))
+
     def attempt(carry):
         theta, steps, turn = carry
-        diagonal = jnp.diag(_sampled.diagonal(spec, problem))
-        precondition = _linalg.when(turn > 0, lambda p: _curvature(spec, p), diagonal, (problem,))
+        diagonal = jnp.diag(jnp.sqrt(_sampled.diagonal(spec, problem)))
+        lower = _linalg.when(turn > 0, of_sample, diagonal, (problem,))
         most = jnp.where(turn > 0, cap - steps, jnp.minimum(cap, SIMPLE_STEPS))
-        theta, more = run(theta, precondition, most)
+        theta, more = run(theta, most, lower=lower)
         left = (turn == 0) & (more >= SIMPLE_STEPS)
         return theta, steps + more, jnp.where(left, 1, 2)
 

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from jaxlin import _linalg, _loops
+from jaxlin.types import Status
 
 # The curvature that must be left after a Newton step for the step to count as short.
 CURVATURE_HELD = 0.9
@@ -268,8 +269,8 @@ METHODS: dict[Any, Method] = {}
 class Frame(NamedTuple):
     """The objective on flat points, in preconditioned coordinates z = L' point.
 
-    lower: `(q, q)` L, the Cholesky factor of the preconditioner, or None; q divides p, and each
-      run of q parameters is transformed alike
+    lower: `(q, q)` L, the Cholesky factor of the preconditioner, or `(q,)`, a diagonal one, or
+      None; q divides p, and each run of q parameters is transformed alike
     size: `f(grad (p,))` -> `()`, what is to be small, of the gradient in points
     """
 
@@ -299,11 +300,13 @@ class Frame(NamedTuple):
     def enter(self, point):
         if self.lower is None:
             return point
-        return _linalg.dot(_runs(point, self.lower), self.lower).reshape(-1)
+        return _times(_runs(point, self.lower), self.lower).reshape(-1)
 
     def leave(self, z):
         if self.lower is None:
             return z
+        if self.lower.ndim == 1:
+            return (_runs(z, self.lower) / self.lower[None, :]).reshape(-1)
         return jax.scipy.linalg.solve_triangular(
             self.lower, _runs(z, self.lower).T, lower=True, trans=1
         ).T.reshape(-1)
@@ -311,7 +314,11 @@ class Frame(NamedTuple):
     def residual(self, grad):
         if self.lower is None:
             return self.size(grad)
-        return self.size(_linalg.dot(_runs(grad, self.lower), self.lower.T).reshape(-1))
+        return self.size(_times(_runs(grad, self.lower), self.lower.T).reshape(-1))
+
+
+def _times(runs: jax.Array, lower: jax.Array) -> jax.Array:
+    return runs * lower[None, :] if lower.ndim == 1 else _linalg.dot(runs, lower)
 
 
 def _runs(flat: jax.Array, lower: jax.Array) -> jax.Array:
@@ -390,8 +397,8 @@ def warm_up(
     slack: float,
     tol: jax.Array,
     max_steps: jax.Array,
-) -> tuple[jax.Array, jax.Array]:
-    """Run a solver for a fit that proves its own optimum: `(point (p,), steps)`, no verdict.
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Run a solver for a fit that proves its own optimum: `(point (p,), steps, arrived)`.
 
     Until the `size` of the gradient `(p,)` is at most tol; for a solver of the user's, which knows
     of its entries alone, until the largest is at most tol / slack. For one of this module's `lower`
@@ -407,13 +414,13 @@ def warm_up(
             tol=tol / slack,
             max_steps=max_steps,
         )
-        return point, info.steps
+        return point, info.steps, info.status == Status.CONVERGED
     method = METHODS[solver]
     options = {name: jnp.asarray(value, init.dtype) for name, value in method.defaults}
     frame = Frame.of(objective, init, args, hessian, precondition, size)
     frame = frame if lower is None else frame._replace(lower=lower)
     state, steps = iterate(method, frame, options, tol, max_steps)
-    return frame.leave(state.point), steps
+    return frame.leave(state.point), steps, frame.residual(state.grad) <= tol
 
 
 def residual_of(grad: jax.Array) -> jax.Array:

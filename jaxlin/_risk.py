@@ -433,7 +433,7 @@ def _found(spec, problem, start, tol, cap, doubted) -> _newton.Outcome:
         )
 
     def run(begin, most, **units):
-        flat, steps = _iterate.warm_up(
+        flat, steps, arrived = _iterate.warm_up(
             solver,
             _passes.objective(spec),
             begin.reshape(-1),
@@ -446,13 +446,16 @@ def _found(spec, problem, start, tol, cap, doubted) -> _newton.Outcome:
             max_steps=most,
             **units,
         )
-        return flat.reshape(start.shape), steps
+        return flat.reshape(start.shape), steps, arrived
 
     if _may_be_simple(spec, problem, start):
         theta, steps = _simply(spec, problem, start, run, cap)
     else:
         begin, precondition = begun(spec, problem, start, doubted)
-        theta, steps = run(begin, cap, precondition=precondition)
+        lower = None
+        if precondition is None and not isinstance(problem.rows, _rows.Streamed):
+            lower = jnp.sqrt(_sampled.diagonal(spec, problem))
+        theta, steps, _ = run(begin, cap, precondition=precondition, lower=lower)
     return without_hessian(spec, problem, theta, steps)
 
 
@@ -476,9 +479,8 @@ def _simply(spec, problem, start, run, cap):
         diagonal = jnp.diag(jnp.sqrt(_sampled.diagonal(spec, problem)))
         lower = _linalg.when(turn > 0, of_sample, diagonal, (problem,))
         most = jnp.where(turn > 0, cap - steps, jnp.minimum(cap, SIMPLE_STEPS))
-        theta, more = run(theta, most, lower=lower)
-        left = (turn == 0) & (more >= SIMPLE_STEPS)
-        return theta, steps + more, jnp.where(left, 1, 2)
+        theta, more, arrived = run(theta, most, lower=lower)
+        return theta, steps + more, jnp.where(arrived | (turn > 0), 2, 1)
 
     turn = jnp.where(_sampled.are_independent(problem), 0, 1)
     init = start, jnp.int32(0), turn

@@ -485,8 +485,8 @@ def take(rows: Rows, at: Any, size: int | None = None) -> Rows:
 def sample(rows: Rows, most: int) -> Rows:
     """At most so many of all rows, those that are here: all, or at the golden ratio's.
 
-    These are spread evenly, and in step with no period that rows or labels may have; in the order of
-    the rows, which are read in half the time.
+    These are spread evenly, and in step with no period that rows or labels may have; in the order
+    of the rows, which are read in half the time.
     """
     if isinstance(rows, Streamed):
         return sample(rows.some, most)

@@ -82,7 +82,9 @@ def fit(
     The default solver is chosen by size; the optimum is the same. Up to 256 coefficients are found
     by Newton's method, O(n d^2) a step; more by L-BFGS, O(n d) a step, and so are fewer where x has
     over 100,000 entries and every l2 is positive. These begin, given 512 rows per coefficient and
-    no `init`, at the optimum of a sixteenth of the rows, but no fewer than 64 per coefficient. With
+    no `init`, at the optimum of a sixteenth of the rows, but no fewer than 64 per coefficient. Of
+    other large x L-BFGS is preconditioned by a sample's Hessian; but where columns look independent
+    and rows are many, at first by the diagonal of all rows', which costs nothing. With
     more than 256 coefficients, fewer rows than features (at most 1,023) and every l2 positive,
     Newton's method runs in the space of the rows, by conjugate gradients: O(n^2 d) once and O(n^2)
     for each of some ten products a step. A traced l2 may be 0, for which the program is made. Lanes

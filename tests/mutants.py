@@ -543,7 +543,7 @@ FAULTS = [
         "_risk.py",
         (
             "what has not arrived by the diagonal is left",
-            "jnp.where(left, 1, 2)",
+            "jnp.where(arrived | (turn > 0), 2, 1)",
             "2",
             "sampled::a_fit_of_columns_that_look_independent",
         ),

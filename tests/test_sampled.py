@@ -192,6 +192,25 @@ def test_a_fit_of_columns_that_look_independent(monkeypatch, twins, steps):
     np.testing.assert_allclose(away, 0, atol=1e-6)
 
 
+def test_more_columns_than_a_matrix_may_have(monkeypatch):
+    """Have the diagonal alone, and are done in fewer steps for it."""
+    x, y = independent_columns()
+    monkeypatch.setattr(_sampled, "MATRIX_LIMIT", 8)
+    monkeypatch.setattr(_risk, "DENSE_LIMIT", 0)
+    l2 = 1e-4 / x.var(0).max()
+    exact, _ = logistic.fit(x, y, l2=l2, solver=solvers.newton)
+    steps = []
+    for diagonal in (_sampled.diagonal, lambda spec, problem: jnp.ones_like(problem.spread)):
+        monkeypatch.setattr(_sampled, "diagonal", diagonal)
+        jax.clear_caches()
+        found, info = logistic.fit(x, y, l2=l2)
+        assert info.status == Status.CONVERGED
+        np.testing.assert_allclose(found.weights, exact.weights, rtol=1e-5, atol=1e-12)
+        steps.append(int(info.steps))
+    jax.clear_caches()
+    assert steps[0] < steps[1]
+
+
 def test_such_fits_as_lanes():
     x, y = independent_columns(dtype=np.float32)
     weights = np.random.default_rng(2).exponential(size=(3, len(x))).astype(np.float32)

@@ -224,11 +224,10 @@ def test_such_fits_as_lanes():
     for i in range(2):
         alone, info = fit(weights[i])
         assert info.status == Status.CONVERGED
-        jax.tree.map(
-            lambda a, b, i=i: np.testing.assert_allclose(a[i], b, rtol=1e-3, atol=1e-9),
-            lanes,
-            alone,
-        )
+        # In lanes that share x the frame is another, and so is what is left at tol.
+        moved = (x - x.mean(0)) @ (lanes.weights[i] - alone.weights)
+        np.testing.assert_allclose(moved, 0, atol=2e-3)
+        np.testing.assert_allclose(said.objective[i], info.objective, rtol=1e-5)
 
 
 def test_where_a_penalty_proves_an_optimum_no_step_need():
@@ -304,7 +303,9 @@ def test_the_last_pass_as_x_lies_gives_what_its_blocks_give(plain):
         np.testing.assert_allclose(point.curve, expected.curve, rtol=rtol)
         eps = jnp.finfo(dtype).eps / jnp.finfo(float).eps
         np.testing.assert_allclose(point.noise, eps * expected.noise, rtol=1e-5)
-        assert abs(float(point.residual) - float(expected.residual)) <= point.noise
+        # The units that it is measured in are rounded too.
+        units = 4 * jnp.finfo(dtype).eps * point.residual
+        assert abs(float(point.residual) - float(expected.residual)) <= point.noise + units
         assert float(point.short) == float(expected.short)
 
 

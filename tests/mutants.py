@@ -430,7 +430,7 @@ FAULTS = [
             "a column that the sample misses has no curvature",
             "jnp.where(square > 2 * seen, square - seen, 0)",
             "jnp.zeros_like(seen)",
-            "sampled::a_column_that_the_sample_misses_has_the_curvature_of_its_square",
+            "sampled::a_column_whose_large_values_the_sample_misses_has_the_curvature_of_its_square",
         ),
         (
             "a rough Hessian without what is missed",

@@ -10,7 +10,7 @@ import pytest
 from jaxlin import _lanes, _passes, _platform, _risk, _rows, least_squares, logistic, softmax
 from jaxlin.types import Status
 
-LANES, N, D, K, SIZE = 13, 23, 3, 3, 4
+LANES, N, D, K, SIZE = 23, 23, 3, 3, 4
 
 # Each of a scalar penalty; the last has more features than rows, and is solved in their space.
 FITS = {
@@ -22,7 +22,7 @@ FITS = {
 
 
 # One lane more than fill their chunks, and as many.
-CASES = [(name, LANES) for name in FITS] + [("logistic", LANES - 1)]
+CASES = [(name, LANES) for name in FITS] + [("logistic", 5 * SIZE)]
 
 
 @pytest.fixture(params=CASES, ids=str)
@@ -57,7 +57,7 @@ def test_chunks_are_all_lanes(monkeypatch, lanes):
 
     at_once, slopes = fit(x, 0.1), slope(0.1)
     chunk(monkeypatch, entries)
-    assert f"length={-(-LANES // SIZE)}\n" in str(jax.make_jaxpr(fit)(x, 0.2))
+    assert f"length={-(-len(x) // SIZE)}\n" in str(jax.make_jaxpr(fit)(x, 0.2))
     (params, info), (of_all, said) = fit(x, 0.1), at_once
     np.testing.assert_array_equal(info.status, said.status)
     assert info.status[3] == Status.INVALID_DATA and np.sum(info.status > 1) == 1

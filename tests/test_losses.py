@@ -160,7 +160,8 @@ def assert_few_ulp(found, exact, dtype, ulps=4):
     """Within some ulps of numbers of mpmath, or of the least normal number: below, all is 0."""
     limits = np.finfo(dtype)
     assert found.dtype == dtype and not np.any(np.isnan(found))
-    for value, wanted in zip(np.ravel(found), np.ravel(exact), strict=True):
+    # As objects: mpmath before 1.4 takes no numbers of numpy.
+    for value, wanted in zip(np.ravel(found), np.ravel(np.array(exact, object)), strict=True):
         wanted = mpmath.mpf(wanted)
         if abs(wanted) > float(limits.max):
             assert np.isinf(value), (value, wanted)

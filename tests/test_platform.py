@@ -52,3 +52,26 @@ def test_the_device_that_is_asked_for_tells():
 
     with jax.default_device(jax.devices("cpu")[0]):
         assert _platform.on_cpu()
+
+
+def test_a_null_space_known_to_some_hundred_ulps_is_one(monkeypatch):
+    """Eigenvectors of rotations on a GPU; here of LAPACK, turned by that much."""
+    from jaxlin import _linalg, _platform, qda
+    from jaxlin.types import Status
+
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 3))
+    x, y = np.concatenate([x, x[:, :1]], axis=1), np.arange(60) % 2
+    turn = 256 * np.finfo(np.float64).eps * rng.normal(size=(4, 4))
+    turned, eigh = jnp.eye(4) + turn - turn.T, _linalg.eigh
+
+    def rough(a):
+        values, vectors = eigh(a)
+        return values, vectors @ turned
+
+    monkeypatch.setattr(_linalg, "eigh", rough)
+    for cpu, status in ((True, Status.STALLED), (False, Status.RANK_DEFICIENT)):
+        monkeypatch.setattr(_platform, "on_cpu", lambda cpu=cpu: cpu)
+        jax.clear_caches()
+        assert qda.fit(x, y)[1].status == status
+    jax.clear_caches()

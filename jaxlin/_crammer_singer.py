@@ -27,6 +27,7 @@ import numpy as np
 from jaxlin import _frame, _linalg, _loops, _passes, _rows
 from jaxlin._frame import Problem
 from jaxlin._linalg import dot
+from jaxlin.types import Linear
 
 # Part of the way to the boundary that a step goes.
 REACH = 0.99
@@ -125,11 +126,44 @@ def solve(problem: Problem, tol: jax.Array, cap: jax.Array) -> tuple[Bound, jax.
     return run.best, run.steps
 
 
-def gap(problem: Problem, theta: jax.Array, dual: jax.Array, slack: jax.Array) -> Bound:
-    """What a pair proves, computed anew, with whatever biases within `slack` of theta's."""
-    task = _task(problem)
+def proved(
+    problem: Problem,
+    params: Linear,
+    own: jax.Array,
+    dual: jax.Array,
+    slack: jax.Array,
+    tol: jax.Array,
+) -> Bound:
+    """What params and `dual` prove, computed anew, whatever was lost by rounding the scores.
+
+    Where that is not `tol` the scores are computed in twice the digits.
+
+    Args:
+      own, slack: `(k, p)`, of the params in the frame, their biases being within `(k,)`.
+    """
+    task, eps = _task(problem), jnp.finfo(own.dtype).eps
+    theta = dot(task.basis.T, own)
     residue = _sums(task, _residue(task, dual))
-    return _bound(task, theta, _scores(task, theta), dual, residue, slack)
+    scores, size = _frame.sized_products(problem, own.T)
+    doubt = slack[None, :] + eps * (theta.shape[1] / 2 + 3) * size
+    found = _bound(task, theta, 1 - task.truth + scores, dual, residue, doubt)
+
+    def exactly(problem, params, own, dual, residue):
+        task = _task(problem)
+        scores, lost = _frame.long_scores(problem, params)
+        base, rest = (jnp.sum(task.truth * a, axis=1, keepdims=True) for a in (scores, lost))
+        apart = scores - base
+        # What the difference has lost (Knuth's sum of two).
+        part = apart - scores
+        lost = lost - rest + ((scores - (apart - part)) - (base + part))
+        asked = (1 - task.truth + apart) + lost
+        largest = dot(jnp.abs(own), problem.sizes[1])
+        doubt = 2 * eps**2 * _linalg.LONG_ULPS * jnp.max(largest) + eps * jnp.abs(asked)
+        theta = dot(task.basis.T, own)
+        return _bound(task, theta, asked, dual, residue, doubt)
+
+    operands = problem, params, own, dual, residue
+    return _linalg.when(~(found.gap <= tol), exactly, found, operands)
 
 
 def _task(problem: Problem) -> _Task:
@@ -220,14 +254,14 @@ def _feasible(task: _Task, dual: jax.Array) -> jax.Array:
     return jnp.where(small, dual * (1 + jnp.where(task.live, part, 0)), dual)
 
 
-def _bound(task, theta, scores, dual, residue, slack=0.0) -> Bound:
+def _bound(task, theta, asked, dual, residue, doubt=0.0) -> Bound:
     """The gap of theta and duals, from the products with both at hand.
 
     Args:
-      scores: `(n, k)` of theta.
+      asked: `(n, k)`, e + s of theta, but for what may be added to a row's.
       dual: `(n, k)`, as `_feasible` leaves them.
       residue: `(m, p)`, the products of `_residue`.
-      slack: by how much the scores of a class may be off, all alike.
+      doubt: `(n, k)`, within which of that the gap holds whatever it is.
     """
     problem, live = task.problem, task.live
     c, basis, penalty = problem.rows.weight, task.basis, problem.penalty[None, :]
@@ -252,12 +286,13 @@ def _bound(task, theta, scores, dual, residue, slack=0.0) -> Bound:
         left = jnp.zeros((), theta.dtype)
     weights = jnp.where(held, theta, 0)
     reached = jnp.where(held, residue / jnp.where(held, penalty, 1), 0)
-    asked = jnp.where(live, 1 - task.truth + scores, -jnp.inf)
+    asked = jnp.where(live, asked, -jnp.inf)
     top = jnp.max(asked, axis=1, keepdims=True)
-    # The worst for the duals' choice of classes.
-    worst = jnp.max(asked + 2 * slack * (1 - dual), axis=1, keepdims=True)
+    # The worst for the duals' choice of classes: of one more, and of the others less.
+    felt = jnp.sum(dual * doubt, axis=1, keepdims=True)
+    worst = jnp.max(asked + (1 - 2 * dual) * doubt, axis=1, keepdims=True) + felt
     missing = jnp.sum(c[:, None] * dual * jnp.where(live, worst - asked, 0))
-    cost = jnp.where(c > 0, top[:, 0] - jnp.sum(task.truth * scores, axis=1), 0)
+    cost = jnp.where(c > 0, top[:, 0] - jnp.sum(jnp.where(task.truth > 0, asked, 0), axis=1), 0)
     primal = jnp.sum(c * cost) + jnp.sum(penalty * weights**2) / 2
     tail = jnp.sum(penalty * (weights - reached) ** 2) / 2
     found = (missing + tail + left) / jnp.maximum(primal, jnp.finfo(theta.dtype).tiny)
@@ -338,7 +373,7 @@ def _advance(task: _Task, tol: jax.Array, state: _State) -> _State:
     columns = jnp.concatenate([_residue(task, a), forced(change)], axis=1)
     sums, hess = _sums(task, columns, c * ratio)
     m = theta.shape[0]
-    bound = _bound(task, theta, scores, a, sums[:m])
+    bound = _bound(task, theta, 1 - task.truth + scores, a, sums[:m])
     better = bound.gap < state.best.gap
     now = mean_of(a, z)
     best = jax.tree.map(functools.partial(jnp.where, better), bound, state.best)

@@ -273,20 +273,25 @@ def leave(problem: Problem, theta: jax.Array, bias: bool) -> Linear:
 
 
 def settled(problem: Problem, theta: jax.Array, bias: bool) -> tuple[Linear, jax.Array, jax.Array]:
-    """The params of one score's theta `(p,)`, what theta they are, and how well its bias is known.
+    """The params of theta `(m, p)`, what they are in the frame, and how well biases are known.
 
-    Of the params only the bias is rounded, and once; what it is in the frame, where it may be much
+    Of a score's params the bias is rounded once; what it is in the frame, where it may be much
     less, once more.
+
+    Returns:
+      The params, and of each score its coordinates `(K, p)`, and a bound of its bias' rounding
+      `(K,)`.
     """
-    params = leave(problem, theta[None], bias)
+    params, factor = leave(problem, theta, bias), unscaled(problem)[None, :]
+    own = jnp.where(factor > 0, params.weights / jnp.where(factor > 0, factor, 1), 0)
     if not bias:
-        return params, theta, jnp.zeros((), theta.dtype)
-    (weights,), at = params.weights, problem.centre
-    known = _linalg.long_inner(-weights, at, theta[-1])
-    seen = _linalg.long_inner(weights, at, known)
-    eps = jnp.finfo(theta.dtype).eps
+        return params, own, jnp.zeros(len(own), own.dtype)
+    weights, at, eps = params.weights, problem.centre, jnp.finfo(own.dtype).eps
+    long_inner = jax.vmap(_linalg.long_inner, in_axes=(0, None, 0))
+    known = long_inner(-weights, at, of_basis(problem, theta[:, -1]))
+    seen = long_inner(weights, at, known)
     slack = eps * jnp.abs(seen) + _linalg.LONG_ULPS * eps**2 * dot(jnp.abs(weights), jnp.abs(at))
-    return params._replace(bias=known[None]), theta.at[-1].set(seen), slack
+    return params._replace(bias=known), jnp.concatenate([own, seen[:, None]], axis=1), slack
 
 
 def held(problem: Problem) -> Problem:
@@ -319,6 +324,32 @@ def products(problem: Problem, thetas: jax.Array) -> jax.Array:
     if problem.rows.framed is not None:
         return dot(problem.rows.framed, spread)
     return _rows.map_rows(lambda block: dot(columns(problem, block), spread), problem.rows)
+
+
+def sized_products(problem: Problem, thetas: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """As `products`, and the size of what each is the sum of: `(n, q)` both."""
+    spread = thetas * problem.spread[:, None]
+
+    def of(z):
+        return jnp.concatenate([dot(z, spread), dot(jnp.abs(z), jnp.abs(spread))], axis=1)
+
+    if problem.rows.framed is not None:
+        both = of(problem.rows.framed)
+    else:
+        both = _rows.map_rows(lambda block: of(columns(problem, block)), problem.rows)
+    return both[:, : thetas.shape[1]], both[:, thetas.shape[1] :]
+
+
+def long_scores(problem: Problem, params: Linear) -> tuple[jax.Array, jax.Array]:
+    """The scores of params on x as it is, without offset, and what they lost: `(n, K)` both."""
+    rows = problem.rows._replace(framed=None)
+    products = jax.vmap(_linalg.long_products, in_axes=(None, 0, 0), out_axes=1)
+
+    def of(block):
+        return jnp.concatenate(products(block.x, params.weights, params.bias), axis=1)
+
+    both = _rows.map_rows(of, rows)
+    return both[:, : len(params.bias)], both[:, len(params.bias) :]
 
 
 def in_row_space(problem: Problem) -> tuple[Problem, Callable[[jax.Array], jax.Array]]:

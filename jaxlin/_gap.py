@@ -108,17 +108,16 @@ def proved(
       theta: of the params, its bias being within `slack`.
     """
     task, eps = task_of(kind, problem), jnp.finfo(theta.dtype).eps
-    scores, size = _scores(problem, theta)
+    scores, size = (a[:, 0] for a in _frame.sized_products(problem, theta[:, None]))
     pulled = pulls(task, dual)
     doubt = slack + eps * (theta.size / 2 + 2) * size
     found = bound(kind, task, theta, task.sign * scores, dual, pulled, centred=False, doubt=doubt)
-
     if problem.rows.axis.name is not None:
         return found
 
     def exactly(problem, params, theta, dual, pulled):
         task = task_of(kind, problem)
-        scores, lost = _long_scores(problem, params)
+        scores, lost = (a[:, 0] for a in _frame.long_scores(problem, params))
         margins, rest = task.sign * scores, task.sign * lost
         largest = jnp.sum(jnp.abs(theta) * problem.sizes[1])
         doubt = eps**2 * _linalg.LONG_ULPS * largest + eps * jnp.abs(1 - margins)
@@ -129,32 +128,6 @@ def proved(
 
     operands = problem, params, theta, dual, pulled
     return _linalg.when(~(found.gap <= tol), exactly, found, operands)
-
-
-def _scores(problem: Problem, theta: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The scores of theta `(p,)`, and the size of what each is the sum of: `(n,)` both."""
-    spread = theta * problem.spread
-
-    def of(z):
-        return jnp.stack([dot(z, spread), dot(jnp.abs(z), jnp.abs(spread))], axis=1)
-
-    if problem.rows.framed is not None:
-        both = of(problem.rows.framed)
-    else:
-        both = _rows.map_rows(lambda block: of(_frame.columns(problem, block)), problem.rows)
-    return both[:, 0], both[:, 1]
-
-
-def _long_scores(problem: Problem, params: Linear) -> tuple[jax.Array, jax.Array]:
-    """The scores of params of one score, on x as it is, and what they lost: `(n,)` both."""
-    (weights,), (bias,) = params
-    rows = problem.rows._replace(framed=None)
-
-    def of(block):
-        return jnp.stack(_linalg.long_products(block.x, weights, bias), axis=1)
-
-    both = _rows.map_rows(of, rows)
-    return both[:, 0], both[:, 1]
 
 
 def of_squares(problem: Problem, theta: jax.Array) -> jax.Array:

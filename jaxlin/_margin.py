@@ -68,7 +68,7 @@ def solve(
 
 def _returned(kind, bias, problem, theta, tol, dual=None) -> tuple[Linear, Bound]:
     """The params, and what is proved of them as they are, the rounding of their bias included."""
-    params, theta, slack = _frame.settled(problem, theta, bias)
+    params, (theta,), (slack,) = _frame.settled(problem, theta[None], bias)
     if dual is None:
         dual = _gap.of_squares(problem, theta)
     return params, _gap.proved(kind, problem, params, theta, dual, slack, tol)

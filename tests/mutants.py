@@ -400,8 +400,8 @@ FAULTS = [
         ),
         (
             "a bias is taken for what it is in the frame",
-            "theta.at[-1].set(seen), slack",
-            "theta, slack",
+            "jnp.concatenate([own, seen[:, None]], axis=1), slack",
+            "jnp.concatenate([own, of_basis(problem, theta[:, -1:])], axis=1), slack",
             "svm::the_bias_is_the_one_that_is_returned",
         ),
         (
@@ -726,9 +726,27 @@ FAULTS = [
         "_crammer_singer.py",
         (
             "a margin over oneself",
-            "asked = jnp.where(live, 1 - task.truth + scores, -jnp.inf)",
-            "asked = jnp.where(live, 1 + task.truth + scores, -jnp.inf)",
+            "bound = _bound(task, theta, 1 - task.truth + scores, a, sums[:m])",
+            "bound = _bound(task, theta, 1 + task.truth + scores, a, sums[:m])",
             "svm::no_classifier_is_better_than_the_gap_says",
+        ),
+        (
+            "scores are taken to be exact",
+            "eps * (theta.shape[1] / 2 + 3) * size",
+            "0 * size",
+            "svm::what_rounding_hides_of_the_scores_is_in_the_gap",
+        ),
+        (
+            "scores of few digits",
+            "asked = (1 - task.truth + apart) + lost",
+            "asked = 1 - task.truth + apart",
+            "svm::what_rounding_hides_of_the_scores_is_in_the_gap",
+        ),
+        (
+            "no second look at the scores",
+            "~(found.gap <= tol), exactly",
+            "found.gap < 0, exactly",
+            "svm::what_rounding_hides_of_the_scores_is_in_the_gap",
         ),
         (
             "the whole square of the weights",

@@ -370,6 +370,33 @@ def test_no_classifier_is_better_than_the_gap_says(data, dtype):
         assert joint_objective(moved, x, y, l2) >= found * (1 - gap)
 
 
+@pytest.mark.parametrize("offset, noise, l2, most", [(1, 0, 1e-4, 0.1), (1e3, 1, 1e-2, 0.3)])
+def test_what_rounding_hides_of_the_scores_is_in_the_gap(offset, noise, l2, most):
+    """In float32, of separable classes, or of noisy ones far from 0, which may pass nonetheless."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(100, 20, 3))
+    scores = x @ rng.normal(size=(100, 3, 3)) + noise * rng.normal(size=(100, 20, 3))
+    x = (x + offset * rng.normal(size=(100, 1, 3))).astype(np.float32)
+    y = np.argmax(scores, axis=2)
+    x, y = x[[len(set(row)) == 3 for row in y]], y[[len(set(row)) == 3 for row in y]]
+    params, info = jax.vmap(lambda x, y: svm.fit_crammer_singer(x, y, l2=l2, num_classes=3))(x, y)
+
+    def precisely(x, y):
+        return svm.fit_crammer_singer(x, y, l2=l2, num_classes=3, tol=1e-12)
+
+    _, best = jax.vmap(precisely)(x.astype(float), y)
+    x, weights, bias = (np.asarray(a, np.longdouble) for a in (x, *params))
+    scores = np.einsum("ind,ikd->ink", x, weights) + bias[:, None]
+    own = np.take_along_axis(scores, y[..., None], axis=2)[..., 0]
+    costs = np.max(scores + 1 - np.eye(3)[y], axis=2) - own
+    found = np.mean(costs, axis=1) + np.float32(l2) / 2 * np.sum(weights**2, axis=(1, 2))
+    found = found.astype(float)
+    np.testing.assert_allclose(info.objective, found, rtol=1e-6)
+    said = np.asarray(info.residual, float)
+    assert np.all(1 - best.objective / found <= 1.1 * said + 8 * np.finfo(np.float32).eps)
+    assert np.mean(info.status == Status.CONVERGED) > most
+
+
 def wide_classes():
     rng = np.random.default_rng(0)
     return rng.normal(size=(30, 200)), rng.integers(4, size=30)

@@ -348,7 +348,8 @@ def long_scores(problem: Problem, params: Linear) -> tuple[jax.Array, jax.Array]
     def of(block):
         return jnp.concatenate(products(block.x, params.weights, params.bias), axis=1)
 
-    both = _rows.map_rows(of, rows)
+    # Each score holds several numbers for each entry of x.
+    both = _rows.map_rows(of, rows, _rows.BLOCK_ENTRIES // len(params.bias))
     return both[:, : len(params.bias)], both[:, len(params.bias) :]
 
 

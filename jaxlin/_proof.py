@@ -94,7 +94,8 @@ def leverage_bound(problem: Problem, root: jax.Array) -> jax.Array:
     """
     m, p = problem.used.size, problem.spread.size
     columns = jnp.sqrt(jnp.sum(root.reshape(m * p, m, p) ** 2, axis=(0, 1)))
-    return math.sqrt(2) * jnp.sum(problem.sizes[1] * columns)
+    contrast = 1 if problem.basis is None else math.sqrt(2)
+    return contrast * jnp.sum(problem.sizes[1] * columns)
 
 
 def leverage(spec: Spec, problem: Problem, root: jax.Array) -> jax.Array:

@@ -444,14 +444,14 @@ def _sorted_by_class(y: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
     return order, jnp.searchsorted(y[order], classes, side="right").astype(jnp.int32)
 
 
-def map_rows(f: Callable[[Rows], jax.Array], rows: Rows) -> jax.Array:
-    """`f` of each clean block `(rows, ...)`, concatenated to a leading axis of n."""
+def map_rows(f: Callable[[Rows], jax.Array], rows: Rows, entries: int = BLOCK_ENTRIES) -> jax.Array:
+    """`f` of each clean block `(rows, ...)`, of `entries` of x, as one with a leading axis of n."""
     mask = rows.feature_mask
 
     def of_block(block):
         return f(clean(block._replace(feature_mask=mask)))
 
-    return _map_blocks(of_block, rows._replace(feature_mask=None))
+    return _map_blocks(of_block, rows._replace(feature_mask=None), entries)
 
 
 def _map_blocks(

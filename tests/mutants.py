@@ -220,7 +220,7 @@ FAULTS = [
         "_proof.py",
         (
             "the bound of the leverage is of one column",
-            "return math.sqrt(2) * jnp.sum(problem.sizes[1] * columns)",
+            "return contrast * jnp.sum(problem.sizes[1] * columns)",
             "return jnp.max(problem.sizes[1] * columns)",
             "softmax::no_row_has_more_leverage_than_the_bound",
         ),

@@ -136,7 +136,8 @@ def proved(
 ) -> Bound:
     """What params and `dual` prove, computed anew, whatever was lost by rounding the scores.
 
-    Where that is not `tol` the scores are computed in twice the digits.
+    Where that is not `tol` the scores are computed in twice the digits. In working precision a
+    score has the roundings of the columns, of its product, and of what it is then added to.
 
     Args:
       own, slack: `(k, p)`, of the params in the frame, their biases being within `(k,)`.
@@ -188,7 +189,17 @@ def _scores(task: _Task, theta: jax.Array) -> jax.Array:
 
 def _residue(task: _Task, dual: jax.Array) -> jax.Array:
     """c (onehot(y) - a) in the basis, `(n, m)`."""
-    return dot(task.problem.rows.weight[:, None] * (task.truth - dual), task.basis)
+    return dot(task.problem.rows.weight[:, None] * _given_up(task, dual), task.basis)
+
+
+def _given_up(task: _Task, dual: jax.Array) -> jax.Array:
+    """onehot(y) - a, `(n, k)`, where a row's own a is what the others leave of 1.
+
+    Stored, it is near 1 and has lost most of the digits of that difference, which may be all that
+    holds theta; the others have theirs.
+    """
+    others = jnp.where(task.truth > 0, 0, dual)
+    return jnp.where(task.truth > 0, jnp.sum(others, axis=1, keepdims=True), -others)
 
 
 def _sums(task: _Task, columns: jax.Array, ratio: jax.Array | None = None):
@@ -243,7 +254,7 @@ def _feasible(task: _Task, dual: jax.Array) -> jax.Array:
     if problem.spread.size == problem.centre.size:
         return dual
     c = problem.rows.weight[:, None]
-    owed = task.share - jnp.sum(c * dual, axis=0)
+    owed = jnp.sum(c * _given_up(task, dual), axis=0)
     inside = dot(dual, basis)
     spread = dot(basis.T, (task.share - owed)[:, None] * basis) - dot((c * inside).T, inside)
     spread = spread + jnp.diag(jnp.where(problem.used, 0, 1).astype(spread.dtype))
@@ -259,7 +270,7 @@ def _bound(task, theta, asked, dual, residue, doubt=0.0) -> Bound:
 
     Args:
       asked: `(n, k)`, e + s of theta, but for what may be added to a row's.
-      dual: `(n, k)`, as `_feasible` leaves them.
+      dual: `(n, k)`, nonnegative; a row's own is what the others leave of 1.
       residue: `(m, p)`, the products of `_residue`.
       doubt: `(n, k)`, within which of that the gap holds whatever it is.
     """
@@ -269,7 +280,7 @@ def _bound(task, theta, asked, dual, residue, doubt=0.0) -> Bound:
     if problem.spread.size > problem.centre.size:
         # Unless it is rounding, what a class is owed comes by a shift of all rows alike, and by so
         # much of the classes' weights, which are feasible, as keeps all positive.
-        owed = task.share - jnp.sum(c[:, None] * dual, axis=0)
+        owed = jnp.sum(c[:, None] * _given_up(task, dual), axis=0)
         mixed = jnp.max(jnp.abs(owed) / jnp.where(task.share > 0, task.share, 1))
         felt = mixed > ROUNDED_ULPS * jnp.finfo(theta.dtype).eps
         owed, mixed = jnp.where(felt, owed, 0), jnp.where(felt, jnp.minimum(mixed, 1), 0)
@@ -280,7 +291,7 @@ def _bound(task, theta, asked, dual, residue, doubt=0.0) -> Bound:
             return dot(shift, basis)[:, None] * task.mean[None, :]
 
         residue = (1 - mixed) * (residue - outer(owed)) + mixed * (task.pull - outer(task.share))
-        owed = task.share - jnp.sum(c[:, None] * dual, axis=0)
+        owed = jnp.sum(c[:, None] * _given_up(task, dual), axis=0)
         left = jnp.abs(jnp.sum(dot(basis, theta[:, -1]) * owed))
     else:
         left = jnp.zeros((), theta.dtype)

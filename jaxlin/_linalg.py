@@ -379,7 +379,8 @@ def range_of(a: jax.Array) -> Range:
     if not _platform.on_cpu():
         # What rotations of a GPU leave, some hundred units of rounding, is taken back.
         whole = factor(scaled + dot(null, null.T))
-        null -= solve(whole, dot(scaled, null))
+        finer = null - solve(whole, dot(scaled, null))
+        null = jnp.where(jnp.isnan(whole.pivot), null, finer)
     # Rounding in the row of an axis with large units would be felt there.
     null = jnp.where(jnp.abs(null) > ulps, null, 0)
     units = scale[:, None] * null

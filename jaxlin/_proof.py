@@ -107,7 +107,7 @@ def leverage(spec: Spec, problem: Problem, root: jax.Array) -> jax.Array:
 
     def maxima(block):
         image = dot(_frame.columns(problem, block), parts).reshape(-1, m, m * p)
-        if m > 1:
+        if problem.basis is not None:
             image = dot(_contrasts(spec, problem, block)[0], image)
         square = jnp.max(jnp.sum(image**2, axis=2), axis=1)
         return (), jnp.max(jnp.where(block.weight > 0, square, 0))

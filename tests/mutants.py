@@ -743,6 +743,12 @@ FAULTS = [
             "svm::what_rounding_hides_of_the_scores_is_in_the_gap",
         ),
         (
+            "a row's own dual is what is stored",
+            "jnp.sum(others, axis=1, keepdims=True), -others",
+            "1 - dual, -others",
+            "svm::what_rounding_hides_of_the_duals_is_in_the_gap",
+        ),
+        (
             "no second look at the scores",
             "~(found.gap <= tol), exactly",
             "found.gap < 0, exactly",

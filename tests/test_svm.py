@@ -397,6 +397,36 @@ def test_what_rounding_hides_of_the_scores_is_in_the_gap(offset, noise, l2, most
     assert np.mean(info.status == Status.CONVERGED) > most
 
 
+def test_what_rounding_hides_of_the_duals_is_in_the_gap():
+    """Next to no penalty: a row's own dual is so near 1 that stored it tells nothing of the plane.
+
+    The optimum is no better than the best multiple of the plane that is returned.
+    """
+    rng, l2 = np.random.default_rng(0), np.float32(3e-8)
+    x, plane = rng.normal(size=(3000, 4, 1)).astype(np.float32), rng.normal(size=(3000, 1, 2))
+    y = np.argmax(x * plane, axis=2)
+    both = y.min(axis=1) < y.max(axis=1)
+    x, y = x[both], y[both]
+
+    def fit(x, y):
+        return svm.fit_crammer_singer(x, y, l2=l2, num_classes=2, bias=False)
+
+    params, info = jax.vmap(fit)(x, y)
+    weights = np.asarray(params.weights, np.longdouble)
+    along = (x * (weights[:, 1] - weights[:, 0])[:, None])[..., 0]
+    margins = np.where(y == 1, along, -along)
+
+    def objective(times):
+        costs = np.maximum(1 - times[:, None] * margins, 0).mean(axis=1)
+        return costs + l2 / 2 * np.sum((times[:, None, None] * weights) ** 2, axis=(1, 2))
+
+    least = margins.min(axis=1)
+    found = objective(np.ones(len(x)))
+    excess = 1 - objective(np.where(least > 0, 1 / np.where(least > 0, least, 1), 1)) / found
+    assert np.all(excess <= 1.2 * np.asarray(info.residual, float) + 1e-6)
+    assert np.sum(info.status == Status.CONVERGED) > 1
+
+
 def wide_classes():
     rng = np.random.default_rng(0)
     return rng.normal(size=(30, 200)), rng.integers(4, size=30)

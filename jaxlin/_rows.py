@@ -333,10 +333,25 @@ def present(rows: Rows, k: int) -> jax.Array:
         of = jnp.stack([rows.y < 1, rows.y > 0], axis=1)
     else:
         of = rows.y[:, None] == jnp.arange(k, dtype=rows.y.dtype)[None, :]
-    # How many: lanes that share y are rows of one product.
-    held = (rows.weight > 0).astype(rows.weight.dtype)
-    many, _ = across(held @ of.astype(held.dtype), (), rows.axis)
-    return many > 0
+    here = _some(rows.weight > 0, of)
+    if rows.axis.name is None:
+        return here
+    return across((), here.astype(jnp.float32), rows.axis)[1] > 0
+
+
+@jax.custom_batching.custom_vmap
+def _some(held: jax.Array, of: jax.Array) -> jax.Array:
+    """Which columns of `of (n, k)` any of the rows `held (n,)` has, `(k,)`; bool all."""
+    return jnp.any(of & held[:, None], axis=0)
+
+
+@_some.def_vmap
+def _(axis_size, in_batched, held, of):
+    """How many: lanes that share `of` are rows of one product."""
+    if in_batched[1]:
+        each = jax.vmap(_some.fun, in_axes=[0 if batched else None for batched in in_batched])
+        return each(held, of), True
+    return held.astype(jnp.float32) @ of.astype(jnp.float32) > 0, True
 
 
 @jax.custom_batching.custom_vmap

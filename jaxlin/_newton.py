@@ -58,6 +58,12 @@ class Run(NamedTuple):
     quasi: jax.Array
 
 
+def undoubted(spec, problem, start, tol, cap, before) -> Outcome:
+    """`solve` from a start of our own choice: whatever is found is no worse."""
+    unknown = jnp.full((), jnp.inf, start.dtype)
+    return solve(spec, problem, start, unknown, tol, cap, before, doubted=False)
+
+
 def solve(spec, problem, start, origin, tol, cap, before, *, doubted=True) -> Outcome:
     """Damped Newton steps until the optimum is proved, or shown to be at infinity."""
     run = descend(spec, problem, start, origin, tol, cap, before, doubted=doubted)
@@ -199,13 +205,10 @@ def advance(spec, doubted, problem, columns, tol, before, run: Run) -> Run:
 
 def prove(spec: Spec, problem: Problem, run: Run, tol: jax.Array) -> Outcome:
     """The certificate at the last point, and, of many optima, the one of least norm."""
-    size, point = run.step.size, run.point
+    point = run.point
     separated = point.short == 0
-    # The loop's own factor will do if neither rounding nor damping can be felt in it.
-    least = RANK_ULPS * size * jnp.finfo(run.hess.dtype).eps
-    damped = run.damping * _linalg.largest(jnp.abs(point.grad)) * jnp.max(run.whole.scale**2)
     root = _linalg.inverse_root(run.whole)
-    sound = _linalg.least_eigenvalue(run.whole, root) >= least + RANK_ULPS * damped
+    sound = is_sound(run, root)
     unsettled = ~sound & ~separated & (point.residual <= tol)
     proof = _proof.Proof(
         root=root,
@@ -217,7 +220,7 @@ def prove(spec: Spec, problem: Problem, run: Run, tol: jax.Array) -> Outcome:
     )
     if spec.complete:
         prove = _proof.undamped if spec.penalised else _proof.on_range
-        prove = functools.partial(prove, least=least)
+        prove = functools.partial(prove, least=_least_eigenvalue(run))
         proof = _linalg.when(unsettled, prove, proof, (problem, point, run.hess))
     certified = is_certified(spec, problem, proof.root, proof.decrement) & proof.sound
     point = point._replace(theta=point.theta - proof.excess, noise=point.noise + proof.noise)
@@ -232,6 +235,17 @@ def prove(spec: Spec, problem: Problem, run: Run, tol: jax.Array) -> Outcome:
         quasi=run.quasi,
         unsettled=jnp.bool_(False) if spec.complete else unsettled | run.quasi,
     )
+
+
+def is_sound(run: Run, root: jax.Array) -> jax.Array:
+    """Whether neither rounding nor damping can be felt in the loop's own factor, of this root."""
+    damped = run.damping * _linalg.largest(jnp.abs(run.point.grad)) * jnp.max(run.whole.scale**2)
+    return _linalg.least_eigenvalue(run.whole, root) >= _least_eigenvalue(run) + RANK_ULPS * damped
+
+
+def _least_eigenvalue(run: Run) -> float:
+    """Below it an eigenvalue may be rounding."""
+    return RANK_ULPS * run.step.size * float(jnp.finfo(run.hess.dtype).eps)
 
 
 def decrement_of(run: Run) -> jax.Array:

@@ -26,6 +26,7 @@ from jaxlin import (
     _lanes,
     _linalg,
     _loops,
+    _mixed,
     _newton,
     _passes,
     _rows,
@@ -336,11 +337,13 @@ def _solved_by_features(spec, problem, init, tol, max_steps, *, doubted=True):
     last = cap + NEWTON_STEPS if more else cap
     if newton:
         doubted = doubted and init is not None
-        unknown = jnp.full((), jnp.inf, start.dtype)
-        origin = _passes.value_at_origin(spec, problem) if doubted else unknown
-        outcome = _newton.solve(
-            spec, problem, start, origin, tol, cap, jnp.int32(0), doubted=doubted
-        )
+        if doubted:
+            origin = _passes.value_at_origin(spec, problem)
+            outcome = _newton.solve(spec, problem, start, origin, tol, cap, jnp.int32(0))
+        elif max_steps is None:
+            outcome = _mixed.solve(spec, problem, start, tol, cap)
+        else:
+            outcome = _newton.undoubted(spec, problem, start, tol, cap, jnp.int32(0))
     else:
         outcome = _finish(spec, problem, start, tol, cap, last, init is not None)
     return *said(problem, outcome, tol, last), outcome.unsettled

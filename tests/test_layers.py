@@ -45,6 +45,7 @@ BELOW = [
     "_passes",
     "_proof",
     "_newton",
+    "_mixed",
     "_sampled",
     "_truncated",
     "_dual",

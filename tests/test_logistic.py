@@ -702,6 +702,16 @@ def test_a_column_of_roundings_is_no_constant():
     assert info.status == Status.RANK_DEFICIENT
 
 
+def test_where_a_bound_proves_nothing_the_rows_do():
+    """Else it takes a step that nobody asked for."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(12, 200, 50))
+    y = (x[:, :, 0] + rng.normal(size=(12, 200)) > 0).astype(int)
+    for each in range(12):
+        _, info = logistic.fit(x[each], y[each], l2=1e-2, tol=1e-3, solver=solvers.newton)
+        assert info.status == Status.CONVERGED and info.residual >= 1e-6
+
+
 @pytest.mark.parametrize("solver", [solvers.newton, solvers.lbfgs])
 def test_a_loose_tol_makes_no_optimum(solver):
     """Residuals pass long before the optimum that is not there: only a proof says CONVERGED."""

@@ -1,0 +1,117 @@
+"""Newton's method for many lanes of float64 by way of float32, which takes a CPU half the time.
+
+Steps are taken in float32, and curvature is found there. What is said of a point is found in
+float64, and the point refined with the factor of float32 until it passes (Higham 2002, "Accuracy
+and stability of numerical algorithms", chapter 12). The certificate needs two digits of a Hessian
+that is regular in the precision it was made in, at one point: see `_proof`. A lane that fails in
+any of this is solved in float64. Shapes as in `_passes`.
+"""
+
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+
+from jaxlin import _frame, _linalg, _loops, _newton, _passes, _platform, _rows
+from jaxlin._frame import Problem
+from jaxlin._newton import Outcome
+from jaxlin._passes import Point, Spec
+
+# So many lanes at least, of so many entries of x together: fewer are not worth a longer program.
+LANES, ENTRIES = 8, 200_000
+# The least residual that is asked of float32, and points after it that are tried in float64.
+TOL, REFINEMENTS = 1e-5, 3
+
+
+def solve(
+    spec: Spec, problem: Problem, start: jax.Array, tol: jax.Array, cap: jax.Array
+) -> Outcome:
+    """`_newton.undoubted`."""
+
+    @jax.custom_batching.custom_vmap
+    def either(problem, start, tol, cap):
+        return _newton.undoubted(spec, problem, start, tol, cap, jnp.int32(0))
+
+    @either.def_vmap
+    def _(axis_size, in_batched, *operands):
+        axes = jax.tree.map(lambda batched: 0 if batched else None, tuple(in_batched))
+        mixed = _platform.on_cpu() and _pays(operands[0], axis_size)
+        f = functools.partial(_by_single, spec) if mixed else either.fun
+        found = jax.vmap(f, in_axes=axes, axis_size=axis_size)(*operands)
+        return found, jax.tree.map(lambda _: True, found)
+
+    return either(problem, start, tol, cap)
+
+
+def _pays(problem: Problem, lanes: int) -> bool:
+    """Whether so many lanes are worth it."""
+    rows = problem.rows
+    if isinstance(rows, _rows.Streamed) or rows.axis.name is not None:
+        return False
+    entries = math.prod(rows.x.shape[-2:])
+    if problem.spread.dtype != jnp.float64 or entries > _frame.HELD_ENTRIES:
+        return False
+    return lanes >= LANES and lanes * entries >= ENTRIES
+
+
+def _by_single(spec, problem, start, tol, cap):
+    framed = _frame.columns(problem, _rows.clean(problem.rows))
+    held = problem._replace(rows=problem.rows._replace(framed=framed))
+    narrow, begin, least = jax.tree.map(_narrow, (held, start, jnp.maximum(tol / 2, TOL)))
+    unknown = jnp.full((), jnp.inf, least.dtype)
+    lean = spec._replace(complete=False, polished=False)
+    run = _newton.descend(lean, narrow, begin, unknown, least, cap, jnp.int32(0), doubted=False)
+    led = (run.passed & ~run.quasi) | (run.point.short == 0)
+    begin = jnp.where(led, run.point.theta.astype(start.dtype), start)
+    point, decrement, more = _refined(spec, problem, begin, run.whole, tol, led)
+    steps = jnp.where(led, run.steps, 0) + more
+    root = _linalg.inverse_root(_linalg.after(point, run.whole))
+    sound = _newton.is_sound(run, root)
+    separated = point.short == 0
+    certified = _newton.is_certified(spec, narrow, root, decrement) & sound & led
+    outcome = Outcome(
+        point=point,
+        steps=steps,
+        trials=steps,
+        certified=certified,
+        deficient=jnp.any(problem.idle),
+        separated=separated,
+        quasi=jnp.bool_(False),
+        unsettled=jnp.bool_(False),
+    )
+    left = ~(separated | (certified & (point.residual <= tol)))
+
+    again = functools.partial(_newton.undoubted, spec)
+    operands = problem, point.theta, tol, cap, jnp.minimum(steps, cap)
+    return _linalg.when(left, again, outcome, operands)
+
+
+def _refined(spec, problem, begin, whole, tol, led) -> tuple[Point, jax.Array, jax.Array]:
+    """The point, the decrement where it began, and the steps from there."""
+
+    def advance(carry):
+        point, step, decrement, i, taken, _ = carry
+        trial = _passes.light(spec, problem, point.theta + step)
+        better = trial.residual < point.residual
+        point = _newton.where(better, trial, point)
+        grad = _narrow(point.grad)
+        step = -_linalg.solve(whole, grad.reshape(-1)).reshape(grad.shape)
+        slope = jnp.sqrt(jnp.maximum(-jnp.sum(grad * step), 0))
+        decrement = jnp.where(i == 0, slope, decrement)
+        taken += (better & (i > 0)).astype(jnp.int32)
+        wanted = (point.residual > tol) | spec.polished
+        more = led & better & wanted & (point.short > 0) & (i < REFINEMENTS)
+        return point, step.astype(begin.dtype), decrement, i + 1, taken, more
+
+    unknown, none = jnp.full((), jnp.inf, begin.dtype), jnp.int32(0)
+    first = _passes.origin(problem, unknown)
+    init = first, begin, _narrow(unknown), none, none, jnp.bool_(True)
+    point, _, decrement, _, taken, _ = jax.lax.while_loop(
+        lambda carry: carry[-1], *_loops.steady(advance, init)
+    )
+    return point, decrement, taken
+
+
+def _narrow(a: jax.Array) -> jax.Array:
+    return a.astype(jnp.float32) if a.dtype == jnp.float64 else a

@@ -1,0 +1,138 @@
+"""Lanes of float64 by way of float32: the statuses of single fits, and their answers."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxlin import _linalg, _mixed, logistic, softmax
+from jaxlin.types import Status
+from tests.test_one_at_a_time import beside_each_other
+
+pytestmark = pytest.mark.cpu  # elsewhere no lanes go that way
+
+N, D, K = 40, 3, 3
+FITS = {
+    "logistic": logistic.fit,
+    "logistic, penalised": functools.partial(logistic.fit, l2=1e-3),
+    "logistic, loose": functools.partial(logistic.fit, l2=1e-3, tol=1e-4),
+    "softmax": functools.partial(softmax.fit, num_classes=K),
+    "softmax, loose": functools.partial(softmax.fit, num_classes=K, l2=1e-3, tol=1e-4),
+}
+
+
+@pytest.fixture
+def mixed(monkeypatch):
+    """Any two lanes go that way."""
+    monkeypatch.setattr(_mixed, "LANES", 2)
+    monkeypatch.setattr(_mixed, "ENTRIES", 0)
+    jax.clear_caches()
+    yield
+    jax.clear_caches()
+
+
+def lanes(k):
+    """One of each kind: `(x, y, weights)`."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(9, N, D))
+    scores = np.stack([x[:, :, 0], x[:, :, 1], 0 * x[:, :, 0]], axis=2)[:, :, -k:]
+    y = np.argmax(scores + 1.5 * rng.gumbel(size=scores.shape), axis=2)
+    clear = np.argmax(scores, axis=2)
+    weights = rng.integers(1, 3, (9, N)).astype(float)
+    y[1] = clear[1]  # separated
+    y[2], x[2, :, 2] = clear[2], np.sign(x[2, :, 2])
+    y[2, :4], x[2, :4, :2] = np.arange(4) % k, 0  # but for some rows
+    x[3, :, 2] = x[3, :, 0] - x[3, :, 1]
+    x[4] *= [1e-8, 1e8, 1]
+    x[5, 3, 1] = np.nan
+    weights[6] *= 10.0 ** rng.integers(-9, 9, N)
+    y[7] = 1  # of one class
+    return x, y, weights
+
+
+def each(name):
+    def fit(x, y, weight):
+        return FITS[name](x, y, sample_weight=weight)
+
+    return fit
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_lanes_are_single_fits(mixed, name):
+    data, fit = lanes(K if "softmax" in name else 2), each(name)
+    (params, info), (alone, told) = (
+        jax.jit(jax.vmap(fit))(*data),
+        jax.lax.map(lambda a: fit(*a), data),
+    )
+    np.testing.assert_array_equal(info.status, told.status)
+    assert info.status[0] == Status.CONVERGED and info.status[5] == Status.INVALID_DATA
+    assert info.status[7] == Status.CLASS_TOO_SMALL or name.startswith("softmax")
+    if name in ("logistic", "softmax"):
+        assert info.status[1] == Status.SEPARABLE and info.status[3] == Status.RANK_DEFICIENT
+    passed = np.isin(told.status, (Status.CONVERGED, Status.RANK_DEFICIENT))
+    near = 3e-3 if "loose" in name else 1e-7
+    for a, b in zip(params, alone, strict=True):
+        size = np.max(np.abs(b[passed]), axis=tuple(range(1, b.ndim)), keepdims=True)
+        assert np.all(np.abs(a[passed] - b[passed]) <= near * size)
+
+
+def test_float32_leads_there(mixed):
+    """Its points are those of float32, as good as asked, until they have to be refined."""
+    x, y, _ = lanes(2)
+    for tol, theirs in ((1e-3, True), (1e-9, False)):
+        fit = functools.partial(logistic.fit, l2=1e-2, tol=tol, bias=False)
+        (found, _), info = jax.jit(jax.vmap(lambda x, y: fit(x, y)))(x[:2], y[:2])  # noqa: B023
+        assert np.all(info.status == Status.CONVERGED) and np.all(info.residual <= tol)
+        assert np.all(np.asarray(found) == np.float32(found)) == theirs
+
+
+def test_what_float32_cannot_hold_is_found_in_float64(mixed):
+    x, y, _ = lanes(2)
+    x, y = x[:2], y[:2]
+    weight = np.where(np.arange(N) < 30, 1e-60, 1.0) * np.ones((2, 1))
+    offset = np.where(np.arange(N) < 30, 1e60, 0.0)
+    y[:, :30] = 1
+
+    def fit(x, y, weight):
+        return logistic.fit(x, y, l2=1e-2, sample_weight=weight, offset=offset)
+
+    data = x, y, weight
+    (params, info), (alone, told) = jax.vmap(fit)(*data), jax.lax.map(lambda a: fit(*a), data)
+    np.testing.assert_array_equal(info.status, told.status)
+    np.testing.assert_allclose(params.weights, alone.weights, rtol=1e-9)
+
+
+def test_what_refinement_leaves_is_left_to_float64(mixed, monkeypatch):
+    monkeypatch.setattr(_mixed, "REFINEMENTS", 0)
+    x, y, _ = lanes(2)
+    fit = functools.partial(logistic.fit, l2=1e-2, tol=1e-12)
+    _, info = jax.jit(jax.vmap(fit))(x[:2], y[:2])
+    assert np.all(info.status == Status.CONVERGED) and np.all(info.residual <= 1e-12)
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_no_lane_feels_another(mixed, name):
+    data, fit = lanes(K if "softmax" in name else 2), jax.jit(jax.vmap(each(name)))
+    found, good = fit(*data), np.arange(9) != 5
+    mended = fit(np.where(np.isnan(data[0]), 0, data[0]), *data[1:])
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(mended), strict=True):
+        np.testing.assert_array_equal(a[good], b[good])
+
+
+@pytest.mark.parametrize("d", [4, _linalg.FEW_SIDES + 2])
+def test_lapack_is_called_once_at_a_time(mixed, d):
+    x, y = jnp.ones((7, N, d)), jnp.zeros((7, N), int)
+    program = jax.jit(jax.vmap(functools.partial(logistic.fit, l2=0.1))).lower(x, y).compile()
+    count, pairs = beside_each_other(program.as_text())
+    assert count > 6 and not pairs
+
+
+def test_few_lanes_and_single_fits_do_not():
+    x, y = jnp.ones((_mixed.LANES, N, D)), jnp.zeros((_mixed.LANES, N), int)
+    few = jax.make_jaxpr(jax.vmap(logistic.fit))(x, y)
+    assert "f32" not in str(few)
+    x = jnp.ones((_mixed.LANES, _mixed.ENTRIES // _mixed.LANES, 1))
+    many = jax.make_jaxpr(jax.vmap(logistic.fit))(x, jnp.zeros(x.shape[:2], int))
+    assert "f32" in str(many)

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _frame, _gap, _linalg, _loops
+from jaxlin import _frame, _gap, _linalg, _loops, _platform
 from jaxlin._frame import Problem
 from jaxlin._gap import Bound, Kind, Task
 from jaxlin._linalg import dot
@@ -41,6 +41,9 @@ POLISHES = 3  # of the duals that show that hulls touch
 # The loop aims at this part of the tolerance, as the returned params are rounded once more; below
 # the other it ends where a step gains nothing.
 AIM, ENOUGH = 0.25, 0.9
+# With so many entries of x a fit of float64 aims at this gap in float32, and goes on from there if
+# that comes near.
+SINGLE_ENTRIES, SINGLE_GAP, NEAR = 200_000, 1e-5, 10
 
 
 class Outcome(NamedTuple):
@@ -54,7 +57,7 @@ class Outcome(NamedTuple):
     touching: jax.Array
 
 
-class _State(NamedTuple):
+class State(NamedTuple):
     """A point strictly inside, and the step from it.
 
     theta: `(p,)`; margins, dual, slack, excess: `(n,)`, m, a, z, xi; step: what is added to them
@@ -74,7 +77,9 @@ class _State(NamedTuple):
     done: jax.Array
 
 
-def solve(kind: Kind, problem: Problem, tol: jax.Array, cap: jax.Array) -> Outcome:
+def solve(
+    kind: Kind, problem: Problem, tol: jax.Array, cap: jax.Array, begin: State | None = None
+) -> Outcome:
     """Minimise, until the relative gap is at most `tol` or cannot fall.
 
     Args:
@@ -82,6 +87,7 @@ def solve(kind: Kind, problem: Problem, tol: jax.Array, cap: jax.Array) -> Outco
       problem: rows with y in {0, 1} and weights; a hard margin counts rows with weight alike.
       tol: bound on the relative duality gap.
       cap: on the steps.
+      begin: where, if not at `start`; not with more features than rows.
 
     Returns:
       The best pair found.
@@ -93,17 +99,60 @@ def solve(kind: Kind, problem: Problem, tol: jax.Array, cap: jax.Array) -> Outco
         theta = back(outcome.bound.theta[None])[0]
         return outcome._replace(bound=outcome.bound._replace(theta=theta))
     task = _gap.task_of(kind, problem)
-    run = jax.lax.while_loop(
-        lambda state: ~state.done & (state.steps < cap),
-        *_loops.steady(functools.partial(_advance, kind, task, tol), _start(kind, task)),
-    )
+    run = _run(kind, task, tol, start(kind, task) if begin is None else begin, cap)
     best, touching = run.best, jnp.bool_(False)
     if kind is Kind.HARD:
         best, touching = _closed(task, best)
     return Outcome(best, run.steps, touching)
 
 
-def _start(kind: Kind, task: Task) -> _State:
+def begins_in_single(kind: Kind, problem: Problem) -> bool:
+    """Whether it is of float64, and large enough for first steps in float32 to pay."""
+    (n, d), framed = problem.rows.x.shape, problem.rows.framed
+    if kind is Kind.HARD or framed is None or n < d or not _platform.on_cpu():
+        return False
+    return framed.dtype == jnp.float64 and framed.size >= SINGLE_ENTRIES
+
+
+def led(kind: Kind, problem: Problem, cap: jax.Array) -> tuple[State, State, jax.Array]:
+    """Where to begin: by way of float32, on one's own, and whether the former is near an optimum.
+
+    In float32 the rounding of that gap is hardly felt. Where it does not come near, nothing is led.
+    """
+    task = _gap.task_of(kind, problem)
+    alone, narrow = start(kind, task), functools.partial(jax.tree.map, _linalg.narrow)
+    tol = jnp.asarray(SINGLE_GAP / AIM, jnp.float32)
+    found = _run(kind, narrow(task), tol, narrow(alone), cap)
+    run = jax.tree.map(lambda a, like: a.astype(like.dtype), found, alone)
+    theta, _, dual, slack, excess = _moved(run)
+    there = alone._replace(
+        theta=theta,
+        margins=_frame.products(problem, theta[:, None])[:, 0] * task.sign,
+        dual=dual,
+        slack=slack,
+        excess=excess,
+        best=alone.best._replace(theta=run.best.theta, dual=run.best.dual),
+        steps=run.steps,
+    )
+    near = (run.best.gap <= NEAR * SINGLE_GAP) & jnp.all(jnp.isfinite(there.margins))
+    return jax.tree.map(functools.partial(jnp.where, near), there, alone), alone, near
+
+
+def _run(kind: Kind, task: Task, tol: jax.Array, begin: State, cap: jax.Array) -> State:
+    return jax.lax.while_loop(
+        lambda state: ~state.done & (state.steps < cap),
+        *_loops.steady(functools.partial(_advance, kind, task, tol), begin),
+    )
+
+
+def _moved(state: State) -> tuple[jax.Array, ...]:
+    """The point that the step leads to: theta, m, a, z and xi."""
+    at = state.theta, state.margins, state.dual, state.slack, state.excess
+    return tuple(held + moved for held, moved in zip(at, state.step, strict=True))
+
+
+def start(kind: Kind, task: Task) -> State:
+    """Inside, with a plane of no weights."""
     n, p = task.sign.size, task.penalty.size
     dtype = task.weight.dtype
     nothing, ones = jnp.zeros(p, dtype), jnp.ones(n, dtype)
@@ -119,7 +168,7 @@ def _start(kind: Kind, task: Task) -> _State:
         dual = jnp.where(task.weight > 0, dual, 0.5)
     excess = 2 * ones if kind is Kind.HINGE else jnp.zeros_like(ones)
     zeros = jnp.zeros_like(ones)
-    return _State(
+    return State(
         theta=nothing,
         margins=zeros,
         dual=dual,
@@ -134,18 +183,11 @@ def _start(kind: Kind, task: Task) -> _State:
     )
 
 
-def _advance(kind: Kind, task: Task, tol: jax.Array, state: _State) -> _State:
+def _advance(kind: Kind, task: Task, tol: jax.Array, state: State) -> State:
     """Move by the step at hand, judge the point, and make the next step."""
     c, live = task.weight, task.weight > 0
     eps, tiny = jnp.finfo(c.dtype).eps, jnp.finfo(c.dtype).tiny
-    theta, m, a, z, xi = (
-        held + moved
-        for held, moved in zip(
-            (state.theta, state.margins, state.dual, state.slack, state.excess),
-            state.step,
-            strict=True,
-        )
-    )
+    theta, m, a, z, xi = _moved(state)
     a, z, xi = (jnp.maximum(v, tiny) for v in (a, z, xi))
     if kind is Kind.HINGE:
         a = jnp.minimum(a, 1 - eps / 2)
@@ -223,7 +265,7 @@ def _advance(kind: Kind, task: Task, tol: jax.Array, state: _State) -> _State:
     done |= ~better & (best.gap <= ENOUGH * tol)
     if kind is Kind.HARD:
         done |= (best.low <= 0) & (best.high <= task.touch)
-    return _State(
+    return State(
         theta=theta,
         margins=m,
         dual=a,

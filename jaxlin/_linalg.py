@@ -94,6 +94,11 @@ def form(a: jax.Array, v: jax.Array) -> jax.Array:
     return jnp.sum(v[:, None] * a * v[None, :])
 
 
+def narrow(a: jax.Array) -> jax.Array:
+    """An array of float64 in float32, any other as it is."""
+    return a.astype(jnp.float32) if a.dtype == jnp.float64 else a
+
+
 def power_of_two(a: jax.Array) -> jax.Array:
     """The power of two in |a|, at most it and more than half of it: exact to scale by and undo.
 

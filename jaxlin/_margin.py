@@ -15,7 +15,18 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _frame, _gap, _implicit, _interior, _linalg, _newton, _passes, _rows, losses
+from jaxlin import (
+    _frame,
+    _gap,
+    _implicit,
+    _interior,
+    _linalg,
+    _loops,
+    _newton,
+    _passes,
+    _rows,
+    losses,
+)
 from jaxlin._frame import Problem
 from jaxlin._gap import Bound, Kind
 from jaxlin._linalg import dot
@@ -59,11 +70,31 @@ def solve(
     largest = jnp.max(problem.penalty, initial=0)
     scale = jnp.where((largest > 0) & (kind is Kind.HARD), 1 / largest, 1)
     scaled = problem._replace(penalty=problem.penalty * scale)
-    bound, steps, touching = _interior.solve(kind, scaled, tol, cap)
-    theta = bound.theta
-    if kind is Kind.HINGE:
-        theta = _gap.lengthened(kind, problem, theta, bound.dual)
-    return Plane(*_returned(kind, bias, problem, theta, tol, bound.dual), steps, touching, never)
+
+    def plane_from(begin: _interior.State | None) -> Plane:
+        bound, steps, touching = _interior.solve(kind, scaled, tol, cap, begin)
+        theta = bound.theta
+        if kind is Kind.HINGE:
+            theta = _gap.lengthened(kind, problem, theta, bound.dual)
+        proved = _returned(kind, bias, problem, theta, tol, bound.dual)
+        return Plane(*proved, steps, touching, never)
+
+    if not _interior.begins_in_single(kind, scaled):
+        return plane_from(None)
+    led, alone, near = _interior.led(kind, scaled, cap)
+
+    # From where float32 leads; and if that proves too little, as if it had not been.
+    def attempt(carry):
+        _, turn = carry
+        begin = jax.tree.map(functools.partial(jnp.where, turn == 0), led, alone)
+        return plane_from(begin), turn + 1
+
+    def unfinished(carry):
+        plane, turn = carry
+        return (turn == 0) | ((turn == 1) & near & ~(plane.bound.gap <= tol))
+
+    nothing = _loops.filled(jax.eval_shape(plane_from, alone), 0)
+    return jax.lax.while_loop(unfinished, *_loops.steady(attempt, (nothing, jnp.int32(0))))[0]
 
 
 def _returned(kind, bias, problem, theta, tol, dual=None) -> tuple[Linear, Bound]:

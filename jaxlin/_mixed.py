@@ -58,7 +58,7 @@ def _pays(problem: Problem, lanes: int) -> bool:
 def _by_single(spec, problem, start, tol, cap):
     framed = _frame.columns(problem, _rows.clean(problem.rows))
     held = problem._replace(rows=problem.rows._replace(framed=framed))
-    narrow, begin, least = jax.tree.map(_narrow, (held, start, jnp.maximum(tol / 2, TOL)))
+    narrow, begin, least = jax.tree.map(_linalg.narrow, (held, start, jnp.maximum(tol / 2, TOL)))
     unknown = jnp.full((), jnp.inf, least.dtype)
     lean = spec._replace(complete=False, polished=False)
     run = _newton.descend(lean, narrow, begin, unknown, least, cap, jnp.int32(0), doubted=False)
@@ -95,7 +95,7 @@ def _refined(spec, problem, begin, whole, tol, led) -> tuple[Point, jax.Array, j
         trial = _passes.light(spec, problem, point.theta + step)
         better = trial.residual < point.residual
         point = _newton.where(better, trial, point)
-        grad = _narrow(point.grad)
+        grad = _linalg.narrow(point.grad)
         step = -_linalg.solve(whole, grad.reshape(-1)).reshape(grad.shape)
         slope = jnp.sqrt(jnp.maximum(-jnp.sum(grad * step), 0))
         decrement = jnp.where(i == 0, slope, decrement)
@@ -106,12 +106,8 @@ def _refined(spec, problem, begin, whole, tol, led) -> tuple[Point, jax.Array, j
 
     unknown, none = jnp.full((), jnp.inf, begin.dtype), jnp.int32(0)
     first = _passes.origin(problem, unknown)
-    init = first, begin, _narrow(unknown), none, none, jnp.bool_(True)
+    init = first, begin, _linalg.narrow(unknown), none, none, jnp.bool_(True)
     point, _, decrement, _, taken, _ = jax.lax.while_loop(
         lambda carry: carry[-1], *_loops.steady(advance, init)
     )
     return point, decrement, taken
-
-
-def _narrow(a: jax.Array) -> jax.Array:
-    return a.astype(jnp.float32) if a.dtype == jnp.float64 else a

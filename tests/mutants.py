@@ -645,6 +645,12 @@ FAULTS = [
     *of(
         "_interior.py",
         (
+            "float32 leads nowhere",
+            "near = (run.best.gap <= NEAR * SINGLE_GAP)",
+            "near = (run.best.gap <= 0)",
+            "svm::float32_leads_a_large_fit",
+        ),
+        (
             "the penalty pulls the other way",
             "ground = -(task.penalty * theta - ",
             "ground = (task.penalty * theta - ",
@@ -742,6 +748,12 @@ FAULTS = [
     ),
     *of(
         "_margin.py",
+        (
+            "where float32 led astray is the end",
+            "return (turn == 0) | ((turn == 1) & near & ~(plane.bound.gap <= tol))",
+            "return turn == 0",
+            "svm::float32_leads_a_large_fit",
+        ),
         (
             "no derivative",
             "a + (b - jax.lax.stop_gradient(b))",

@@ -8,7 +8,18 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.svm import SVC, LinearSVC
 
-from jaxlin import _frame, _gap, datasets, features, linear, logistic, losses, perceptron, svm
+from jaxlin import (
+    _frame,
+    _gap,
+    _interior,
+    datasets,
+    features,
+    linear,
+    logistic,
+    losses,
+    perceptron,
+    svm,
+)
 from jaxlin.types import Linear, Status
 from tests.counting import compiling_nothing
 from tests.public import assert_close, assert_identical, lane, stack, thorough
@@ -211,6 +222,8 @@ def test_many_row_blocks(n, dtype, tol):
 def test_columns_are_held_or_made_anew(monkeypatch, n, l2):
     """In blocks of which the last overlaps the one before."""
     x, y = drawn(n, 50)
+    monkeypatch.setattr(_interior, "SINGLE_ENTRIES", n * 50 + n + 1)  # of columns that are held
+    jax.clear_caches()
     held = svm.fit(x, y, l2=l2)
     monkeypatch.setattr(_frame, "HELD_ENTRIES", 0)
     monkeypatch.setattr(_gap, "SQUARE_ENTRIES", 50_000)
@@ -220,6 +233,44 @@ def test_columns_are_held_or_made_anew(monkeypatch, n, l2):
     assert held[1].status == anew[1].status == Status.CONVERGED
     assert held[1].steps == anew[1].steps
     chex.assert_trees_all_close(held[0], anew[0], rtol=1e-7)
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("gap", [1e-5, 1e-1], ids=["as far as it may", "no matter how near"])
+def test_float32_leads_a_large_fit(monkeypatch, gap):
+    """To fewer steps in float64; where it leads astray they are all made there."""
+    streams = [np.random.default_rng(seed) for seed in range(6)]
+    x = np.stack([rng.normal(size=(60, 8)) for rng in streams])
+    y = (x[:, :, 0] + np.stack([rng.logistic(size=60) for rng in streams]) > 0).astype(int)
+    weight = np.ones((6, 60))
+    weight[1] *= 10.0 ** streams[1].integers(-6, 6, 60)  # float32 leads it astray
+    x[2] *= 10.0 ** streams[2].integers(-8, 9, 8)
+    x[3] += 1e7
+    y[4] = x[4, :, 0] > 0
+    x[5, :, 1] = x[5, :, 0]
+
+    def fits(x, y, weight):
+        return jax.lax.map(lambda a: svm.fit(*a[:2], l2=1e-2, sample_weight=a[2]), (x, y, weight))
+
+    (params, info), seen = fits(x, y, weight), []
+    led = _interior.led
+
+    def spied(*given):
+        found = led(*given)
+        jax.debug.callback(lambda near: seen.append(bool(near)), found[2])
+        return found
+
+    monkeypatch.setattr(_interior, "led", spied)
+    monkeypatch.setattr(_interior, "SINGLE_ENTRIES", 0)
+    monkeypatch.setattr(_interior, "SINGLE_GAP", gap)
+    jax.clear_caches()
+    (theirs, said), _ = fits(x, y, weight), jax.effects_barrier()
+    jax.clear_caches()
+    assert len(seen) == 6 and sum(seen) >= 3
+    np.testing.assert_array_equal(said.status, info.status)
+    assert np.all(said.status == Status.CONVERGED)
+    np.testing.assert_allclose(said.objective, info.objective, rtol=2e-8)
+    np.testing.assert_allclose(theirs.weights[0], params.weights[0], rtol=1e-3)
 
 
 def test_libsvm_finds_no_better_plane():

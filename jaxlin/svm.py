@@ -83,8 +83,8 @@ def fit(
       feature_mask: `(d,)` bool; the coefficient of a masked column is 0.
       bias: static; False fixes it at 0.
       tol: bound on the relative duality gap; by default 1e-8, or 1e-5 in float32.
-      max_steps: cap on the steps; by default 60. A large float64 fit of the hinge takes the first in
-        float32, on a CPU; where they lead nowhere they are not counted.
+      max_steps: cap on the steps; by default 60. A large fit of the hinge in float64 takes the
+        first in float32, on a CPU; where these lead nowhere they are not counted.
       axis_name: static; the mesh axis over which the rows are dealt, inside `jax.shard_map`: see
         `distributed`.
 

@@ -41,8 +41,8 @@ POLISHES = 3  # of the duals that show that hulls touch
 # The loop aims at this part of the tolerance, as the returned params are rounded once more; below
 # the other it ends where a step gains nothing.
 AIM, ENOUGH = 0.25, 0.9
-# With so many entries of x a fit of float64 aims at this gap in float32, and goes on from there if
-# that comes near.
+# With so many entries of x a fit of float64 aims at this gap in float32, or at that it is asked
+# for, and goes on from there if that comes as near as so many times the gap.
 SINGLE_ENTRIES, SINGLE_GAP, NEAR = 200_000, 1e-5, 10
 
 
@@ -114,15 +114,17 @@ def begins_in_single(kind: Kind, problem: Problem) -> bool:
     return framed.dtype == jnp.float64 and framed.size >= SINGLE_ENTRIES
 
 
-def led(kind: Kind, problem: Problem, cap: jax.Array) -> tuple[State, State, jax.Array]:
+def led(
+    kind: Kind, problem: Problem, tol: jax.Array, cap: jax.Array
+) -> tuple[State, State, jax.Array]:
     """Where to begin: by way of float32, on one's own, and whether the former is near an optimum.
 
     In float32 the rounding of that gap is hardly felt. Where it does not come near, nothing is led.
     """
     task = _gap.task_of(kind, problem)
     alone, narrow = start(kind, task), functools.partial(jax.tree.map, _linalg.narrow)
-    tol = jnp.asarray(SINGLE_GAP / AIM, jnp.float32)
-    found = _run(kind, narrow(task), tol, narrow(alone), cap)
+    aim = _linalg.narrow(jnp.maximum(AIM * tol, SINGLE_GAP))
+    found = _run(kind, narrow(task), aim / AIM, narrow(alone), cap)
     run = jax.tree.map(lambda a, like: a.astype(like.dtype), found, alone)
     theta, _, dual, slack, excess = _moved(run)
     there = alone._replace(
@@ -134,7 +136,7 @@ def led(kind: Kind, problem: Problem, cap: jax.Array) -> tuple[State, State, jax
         best=alone.best._replace(theta=run.best.theta, dual=run.best.dual),
         steps=run.steps,
     )
-    near = (run.best.gap <= NEAR * SINGLE_GAP) & jnp.all(jnp.isfinite(there.margins))
+    near = (found.best.gap <= NEAR * aim) & jnp.all(jnp.isfinite(there.margins))
     return jax.tree.map(functools.partial(jnp.where, near), there, alone), alone, near
 
 

@@ -81,9 +81,10 @@ def solve(
 
     if not _interior.begins_in_single(kind, scaled):
         return plane_from(None)
-    led, alone, near = _interior.led(kind, scaled, cap)
+    led, alone, near = _interior.led(kind, scaled, tol, cap)
 
-    # From where float32 leads; and if that proves too little, as if it had not been.
+    # From where float32 leads; and if that proves too little, as if it had not been. It is a loop so
+    # that the method is compiled once.
     def attempt(carry):
         _, turn = carry
         begin = jax.tree.map(functools.partial(jnp.where, turn == 0), led, alone)

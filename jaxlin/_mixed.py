@@ -2,9 +2,11 @@
 
 Steps are taken in float32, and curvature is found there. What is said of a point is found in
 float64, and the point refined with the factor of float32 until it passes (Higham 2002, "Accuracy
-and stability of numerical algorithms", chapter 12). The certificate needs two digits of a Hessian
-that is regular in the precision it was made in, at one point: see `_proof`. A lane that fails in
-any of this is solved in float64. Shapes as in `_passes`.
+and stability of numerical algorithms", chapter 12). The certificate, see `_proof`, then is of a
+gradient in float64 and of a Hessian in float32, which serves where it is regular by float32's
+rounding, and where no score that it was made of is rounded by more than a little: else the two are
+of different points. A lane that fails in any of this is solved in float64, as if it had not been
+led. Shapes as in `_passes`.
 """
 
 import functools
@@ -22,12 +24,14 @@ from jaxlin._passes import Point, Spec
 LANES, ENTRIES = 8, 200_000
 # The least residual that is asked of float32, and points after it that are tried in float64.
 TOL, REFINEMENTS = 1e-5, 3
+# Scores that are known to this much tell a row's curvature to a tenth.
+SCORE = 0.1
 
 
 def solve(
     spec: Spec, problem: Problem, start: jax.Array, tol: jax.Array, cap: jax.Array
 ) -> Outcome:
-    """`_newton.undoubted`."""
+    """As `_newton.undoubted`; lanes of a vmap by way of float32, where that pays."""
 
     @jax.custom_batching.custom_vmap
     def either(problem, start, tol, cap):
@@ -36,7 +40,7 @@ def solve(
     @either.def_vmap
     def _(axis_size, in_batched, *operands):
         axes = jax.tree.map(lambda batched: 0 if batched else None, tuple(in_batched))
-        mixed = _platform.on_cpu() and _pays(operands[0], axis_size)
+        mixed = _platform.on_cpu() and _pays(operands[0], axis_size, in_batched[0])
         f = functools.partial(_by_single, spec) if mixed else either.fun
         found = jax.vmap(f, in_axes=axes, axis_size=axis_size)(*operands)
         return found, jax.tree.map(lambda _: True, found)
@@ -44,13 +48,15 @@ def solve(
     return either(problem, start, tol, cap)
 
 
-def _pays(problem: Problem, lanes: int) -> bool:
-    """Whether so many lanes are worth it."""
-    rows = problem.rows
+def _pays(problem: Problem, lanes: int, batched: Problem) -> bool:
+    """Whether so many lanes are worth it, and their columns may be held in float32."""
+    rows, own = problem.rows, batched.rows
     if isinstance(rows, _rows.Streamed) or rows.axis.name is not None:
         return False
     entries = math.prod(rows.x.shape[-2:])
-    if problem.spread.dtype != jnp.float64 or entries > _frame.HELD_ENTRIES:
+    # Columns are shared where lanes are of other weights alone.
+    held = lanes * entries if own.x or own.ok or own.feature_mask else entries
+    if problem.spread.dtype != jnp.float64 or held > _frame.HELD_ENTRIES:
         return False
     return lanes >= LANES and lanes * entries >= ENTRIES
 
@@ -69,6 +75,7 @@ def _by_single(spec, problem, start, tol, cap):
     root = _linalg.inverse_root(_linalg.after(point, run.whole))
     sound = _newton.is_sound(run, root)
     separated = point.short == 0
+    sound &= _rounding_of_scores(narrow, run.point.theta) <= SCORE
     certified = _newton.is_certified(spec, narrow, root, decrement) & sound & led
     outcome = Outcome(
         point=point,
@@ -81,10 +88,16 @@ def _by_single(spec, problem, start, tol, cap):
         unsettled=jnp.bool_(False),
     )
     left = ~(separated | (certified & (point.residual <= tol)))
+    alone = functools.partial(_newton.undoubted, spec)
+    return _linalg.when(left, alone, outcome, (problem, start, tol, cap, jnp.int32(0)))
 
-    again = functools.partial(_newton.undoubted, spec)
-    operands = problem, point.theta, tol, cap, jnp.minimum(steps, cap)
-    return _linalg.when(left, again, outcome, operands)
+
+def _rounding_of_scores(problem: Problem, theta: jax.Array) -> jax.Array:
+    rounding, rows = _passes.rounding_of_scores(problem, theta), problem.rows
+    if rows.offset is None:
+        return rounding
+    largest = jnp.max(jnp.abs(_rows.where_rows(rows.weight > 0, rows.offset)))
+    return rounding + jnp.finfo(theta.dtype).eps * largest
 
 
 def _refined(spec, problem, begin, whole, tol, led) -> tuple[Point, jax.Array, jax.Array]:
@@ -104,6 +117,7 @@ def _refined(spec, problem, begin, whole, tol, led) -> tuple[Point, jax.Array, j
         more = led & better & wanted & (point.short > 0) & (i < REFINEMENTS)
         return point, step.astype(begin.dtype), decrement, i + 1, taken, more
 
+    # The first trial is where it begins: that far from 0, of which nothing is known.
     unknown, none = jnp.full((), jnp.inf, begin.dtype), jnp.int32(0)
     first = _passes.origin(problem, unknown)
     init = first, begin, _linalg.narrow(unknown), none, none, jnp.bool_(True)

@@ -250,11 +250,11 @@ def _seen(spec, problem, block, z, theta) -> tuple[jax.Array, jax.Array]:
 def _rest(spec, problem, block, theta, scores, freed, curve=None) -> tuple[jax.Array, jax.Array]:
     """Slopes in the degrees of freedom, and the sums over the rows, `(5,)`; see `per_row`."""
     pull, terms = per_row(spec, block, scores, curve)
-    unclear = short(spec, problem, block, freed, _rounding_of_scores(problem, theta))
+    unclear = short(spec, problem, block, freed, rounding_of_scores(problem, theta))
     return _frame.in_basis(problem, pull), jnp.stack([*terms, unclear])
 
 
-def _rounding_of_scores(problem: Problem, theta: jax.Array) -> jax.Array:
+def rounding_of_scores(problem: Problem, theta: jax.Array) -> jax.Array:
     """Twice the rounding of the frame, of a score in it, and of the bias that leaves it."""
     largest = jnp.sum(jnp.abs(theta) * problem.sizes[1][None, :])
     return (theta.size + 4) * jnp.finfo(theta.dtype).eps * largest

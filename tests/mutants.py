@@ -85,6 +85,24 @@ FAULTS = [
             "mixed::what_refinement_leaves_is_left_to_float64",
         ),
         (
+            "scores that are rounded away certify",
+            "sound &= _rounding_of_scores(narrow, run.point.theta) <= SCORE",
+            "",
+            "mixed::scores_that_float32_rounds_away_certify_nothing",
+        ),
+        (
+            "a lane that was led astray goes on from there",
+            "alone, outcome, (problem, start, tol, cap, jnp.int32(0))",
+            "alone, outcome, (problem, point.theta, tol, cap, jnp.int32(0))",
+            "mixed::a_lane_that_is_not_led_has_the_status_of_a_single_fit",
+        ),
+        (
+            "a copy of the columns for each lane",
+            "held = lanes * entries if own.x or own.ok or own.feature_mask else entries",
+            "held = entries",
+            "mixed::columns_that_lanes_do_not_share_are_not_too_many",
+        ),
+        (
             "calls of LAPACK may meet",
             "_linalg.inverse_root(_linalg.after(point, run.whole))",
             "_linalg.inverse_root(run.whole)",
@@ -646,8 +664,8 @@ FAULTS = [
         "_interior.py",
         (
             "float32 leads nowhere",
-            "near = (run.best.gap <= NEAR * SINGLE_GAP)",
-            "near = (run.best.gap <= 0)",
+            "near = (found.best.gap <= NEAR * aim)",
+            "near = (found.best.gap <= 0)",
             "svm::float32_leads_a_large_fit",
         ),
         (

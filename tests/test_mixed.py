@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxlin import _linalg, _mixed, logistic, softmax
+from jaxlin import _linalg, _mixed, logistic, softmax, solvers
 from jaxlin.types import Status
 from tests.test_one_at_a_time import beside_each_other
 
@@ -112,6 +112,36 @@ def test_what_refinement_leaves_is_left_to_float64(mixed, monkeypatch):
     assert np.all(info.status == Status.CONVERGED) and np.all(info.residual <= 1e-12)
 
 
+def test_scores_that_float32_rounds_away_certify_nothing(mixed):
+    """One row alone sees a column, and J falls along it for ever, whatever float32 sees of that."""
+    rng = np.random.default_rng(0)
+    x, y, weight, offset = (np.zeros((8, N, *more)) for more in ((2,), (), (), ()))
+    x[:, 1:, 1], y[:, 1:] = rng.normal(size=(8, N - 1)), rng.integers(0, 2, (8, N - 1))
+    x[:, 0, 0] = y[:, 0] = 1
+    weight[:], weight[:, 0] = 1, 1e-8
+    offset[:4, 0] = [-728920097.92, -1e9, -409958192.96, -1e9]
+    offset[4:, 0] = [-28675985.06, -1e9, -728399201.92, -100137980.24]
+
+    def fit(x, y, weight, offset):
+        return logistic.fit(x, y, bias=False, sample_weight=weight, offset=offset)
+
+    _, info = jax.jit(jax.vmap(fit))(x, y.astype(int), weight, offset)
+    assert not np.any(info.status == Status.CONVERGED)
+
+
+def test_a_lane_that_is_not_led_has_the_status_of_a_single_fit(mixed):
+    """Loosely, of columns that are all but collinear: a proof may need a step past the residual."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 12, D))
+    x[:, :, 2] = x[:, :, 0] + 10.0 ** rng.integers(-9, -2, (200, 1)) * x[:, :, 2]
+    y = (x[:, :, 0] + rng.logistic(size=(200, 12)) > 0).astype(int)
+    fit = functools.partial(logistic.fit, l2=1e-12, tol=1e-2)
+    _, info = jax.jit(jax.vmap(fit))(x, y)
+    _, told = jax.lax.map(lambda a: fit(*a), (x, y))
+    np.testing.assert_array_equal(info.status, told.status)
+    assert np.sum(told.status == Status.CONVERGED) > 100
+
+
 @pytest.mark.parametrize("name", FITS)
 def test_no_lane_feels_another(mixed, name):
     data, fit = lanes(K if "softmax" in name else 2), jax.jit(jax.vmap(each(name)))
@@ -136,3 +166,16 @@ def test_few_lanes_and_single_fits_do_not():
     x = jnp.ones((_mixed.LANES, _mixed.ENTRIES // _mixed.LANES, 1))
     many = jax.make_jaxpr(jax.vmap(logistic.fit))(x, jnp.zeros(x.shape[:2], int))
     assert "f32" in str(many)
+
+
+def test_columns_that_lanes_do_not_share_are_not_too_many():
+    """Lanes of other weights share them, those of other labels do not."""
+    n, d = 80_000, 50
+    x, y, each = (jax.ShapeDtypeStruct(shape, float) for shape in ((n, d), (n,), (8, n)))
+
+    def fit(x, y, weight):
+        return logistic.fit(x, y > 0, sample_weight=weight, solver=solvers.newton)
+
+    weights = jax.make_jaxpr(jax.vmap(fit, in_axes=(None, None, 0)))(x, y, each)
+    labels = jax.make_jaxpr(jax.vmap(fit, in_axes=(None, 0, None)))(x, each, y)
+    assert f"f32[{n},{d + 1}]" in str(weights) and f"f32[8,{n},{d + 1}]" not in str(labels)

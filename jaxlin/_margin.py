@@ -83,8 +83,8 @@ def solve(
         return plane_from(None)
     led, alone, near = _interior.led(kind, scaled, tol, cap)
 
-    # From where float32 leads; and if that proves too little, as if it had not been. It is a loop so
-    # that the method is compiled once.
+    # From where float32 leads; and if that proves too little, as if it had not been. As a loop, in
+    # which the method is compiled once.
     def attempt(carry):
         _, turn = carry
         begin = jax.tree.map(functools.partial(jnp.where, turn == 0), led, alone)

@@ -51,8 +51,8 @@ def solve(
 def _pays(problem: Problem, lanes: int, batched: Problem) -> bool:
     """Whether so many lanes are worth it, and their columns may be held in float32."""
     rows, own = problem.rows, batched.rows
-    if isinstance(rows, _rows.Streamed) or rows.axis.name is not None:
-        return False
+    if isinstance(rows, _rows.Streamed) or rows.axis.name is not None or _loops.varies(problem):
+        return False  # or lanes are dealt over a mesh axis
     entries = math.prod(rows.x.shape[-2:])
     # Columns are shared where lanes are of other weights alone.
     held = lanes * entries if own.x or own.ok or own.feature_mask else entries

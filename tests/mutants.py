@@ -97,6 +97,12 @@ FAULTS = [
             "mixed::a_lane_that_is_not_led_has_the_status_of_a_single_fit",
         ),
         (
+            "lanes on a mesh axis too",
+            "or rows.axis.name is not None or _loops.varies(problem):",
+            "or rows.axis.name is not None:",
+            "mixed::lanes_that_are_dealt_over_a_mesh_axis_stay_in_float64",
+        ),
+        (
             "a copy of the columns for each lane",
             "held = lanes * entries if own.x or own.ok or own.feature_mask else entries",
             "held = entries",

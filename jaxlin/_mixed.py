@@ -68,7 +68,7 @@ def _by_single(spec, problem, start, tol, cap):
     unknown = jnp.full((), jnp.inf, least.dtype)
     lean = spec._replace(complete=False, polished=False)
     run = _newton.descend(lean, narrow, begin, unknown, least, cap, jnp.int32(0), doubted=False)
-    led = (run.passed & ~run.quasi) | (run.point.short == 0)
+    led = ((run.passed > 0) & ~run.quasi) | (run.point.short == 0)
     begin = jnp.where(led, run.point.theta.astype(start.dtype), start)
     point, decrement, more = _refined(spec, problem, begin, run.whole, tol, led)
     steps = jnp.where(led, run.steps, 0) + more

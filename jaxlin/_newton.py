@@ -21,6 +21,10 @@ FAR = 10.0
 LOST = 50
 # An eigenvalue below this many units of p * eps may be rounding: the columns are looked at.
 RANK_ULPS = 16
+# The bound of the leverage is seldom so many times the least that it can be.
+CORRELATED = 10.0
+# Points in a row below tol, after which a loop ends that waits for a plain proof.
+PATIENCE = 3
 
 
 class Outcome(NamedTuple):
@@ -44,6 +48,7 @@ class Run(NamedTuple):
     """Newton's loop: the best point so far, and the step from it to try next.
 
     whole: the factor of the Hessian there, damped
+    passed: how many points in a row have been below tol
     """
 
     point: Point
@@ -72,7 +77,7 @@ def solve(spec, problem, start, origin, tol, cap, before, *, doubted=True) -> Ou
         return outcome
     spec = spec._replace(polished=True)
     # Ended as soon as the residual passed: the proof may ask for a step more, or for many.
-    more = run.passed & ~outcome.certified & ~run.quasi & ~outcome.separated & (run.trials <= cap)
+    more = (run.point.residual <= tol) & ~outcome.certified & ~run.quasi & ~outcome.separated
 
     def go_on(problem, run, tol, cap):
         columns = _passes.held_columns(problem)
@@ -114,7 +119,7 @@ def begin(problem: Problem, start: jax.Array, origin: jax.Array, before: jax.Arr
         damping=jnp.full((), _iterate.FIRST_DAMPING, start.dtype),
         steps=before,
         trials=before,
-        passed=never,
+        passed=jnp.int32(0),
         done=never,
         quasi=never,
     )
@@ -184,8 +189,17 @@ def advance(spec, doubted, problem, columns, tol, before, run: Run) -> Run:
         if spec.complete:
             recedes = functools.partial(_proof.recedes, spec)
             quasi = _linalg.when(quasi, recedes, jnp.bool_(False), (problem, point, step, tail))
-    passed = small & held
-    enough = passed & run.passed if spec.polished else passed
+    passed = jnp.where(small & held, run.passed + 1, 0)
+    if spec.polished:
+        enough = passed >= 2
+    elif not doubted:
+        enough = passed >= 1
+    else:
+        # Begun near the optimum, it may pass before the proof does, which a step more cures.
+        slope = jnp.sum(point.grad.reshape(-1) * following)
+        least = _proof.least_leverage(problem, whole)
+        plain = slope >= -((CERTIFICATE / CORRELATED / least) ** 2)
+        enough = (passed >= 1) & plain | (passed >= PATIENCE)
     done = verdict.stalled | enough | quasi | (point.short == 0)
     done |= point.residual == 0
     return Run(
@@ -204,7 +218,11 @@ def advance(spec, doubted, problem, columns, tol, before, run: Run) -> Run:
 
 
 def prove(spec: Spec, problem: Problem, run: Run, tol: jax.Array) -> Outcome:
-    """The certificate at the last point, and, of many optima, the one of least norm."""
+    """The certificate at the last point, and, of many optima, the one of least norm.
+
+    A Hessian that is nearly singular is looked at in a run that is `polished`: in any other it may
+    be no more than damped, which a step more cures.
+    """
     point = run.point
     separated = point.short == 0
     root = _linalg.inverse_root(run.whole)
@@ -218,7 +236,7 @@ def prove(spec: Spec, problem: Problem, run: Run, tol: jax.Array) -> Outcome:
         noise=jnp.zeros_like(point.noise),
         deficient=jnp.bool_(False),
     )
-    if spec.complete:
+    if spec.complete and spec.polished:
         prove = _proof.undamped if spec.penalised else _proof.on_range
         prove = functools.partial(prove, least=_least_eigenvalue(run))
         proof = _linalg.when(unsettled, prove, proof, (problem, point, run.hess))

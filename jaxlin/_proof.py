@@ -90,12 +90,22 @@ def _judged(hess: jax.Array, point: Point) -> tuple[jax.Array, jax.Array, jax.Ar
 def leverage_bound(problem: Problem, root: jax.Array) -> jax.Array:
     """A bound of the leverage without a pass: of a row that is largest in every column.
 
-    |r|_{H^-1} is a norm, so no more than its columns' sum. A contrast of scores has norm root 2.
+    |r|_{H^-1} is a norm, so no more than its columns' sum.
     """
     m, p = problem.used.size, problem.spread.size
-    columns = jnp.sqrt(jnp.sum(root.reshape(m * p, m, p) ** 2, axis=(0, 1)))
+    return _of_columns(problem, jnp.sum(root.reshape(m * p, m, p) ** 2, axis=(0, 1)))
+
+
+def least_leverage(problem: Problem, whole: _linalg.Factor) -> jax.Array:
+    """What `leverage_bound` cannot be less than: the same where H, of this factor, is diagonal."""
+    return _of_columns(problem, jnp.sum(whole.scale.reshape(problem.used.size, -1) ** 2, axis=0))
+
+
+def _of_columns(problem: Problem, square: jax.Array) -> jax.Array:
+    """Of `square (p,)`, the columns' squared norms in H^-1, summed over the degrees of freedom."""
+    # A contrast of scores has norm root 2.
     contrast = 1 if problem.basis is None else math.sqrt(2)
-    return contrast * jnp.sum(problem.sizes[1] * columns)
+    return contrast * jnp.sum(problem.sizes[1] * jnp.sqrt(square))
 
 
 def leverage(spec: Spec, problem: Problem, root: jax.Array) -> jax.Array:

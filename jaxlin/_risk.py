@@ -107,28 +107,30 @@ def prepare(
     tol: jax.Array,
     max_steps: jax.Array | None,
 ) -> tuple[_rows.Rows, jax.Array]:
-    """The rows, without weight unless all is valid, and whether it is."""
+    """The rows, without weight unless they are valid, and whether all is.
+
+    What else is given makes no difference to them, or lanes of it would no longer share them.
+    """
     rows, _, valid = _rows.prepare(data, num_classes=num_classes, offset=offset)
     valid &= jnp.all((l2 >= 0) & jnp.isfinite(l2)) & (tol >= 0)
     if max_steps is not None:
         valid &= max_steps >= 0
-    return _rows.where(valid, rows), valid
+    return rows, valid
 
 
 def begin(
     spec: Spec, rows: _rows.Rows, valid: jax.Array, init: Linear | None
-) -> tuple[_rows.Rows, jax.Array, Linear | None]:
-    """As `prepare`, once the params to start from are judged too."""
+) -> tuple[jax.Array, Linear | None]:
+    """Whether all is valid, once the params to start from are judged too, and these."""
     if init is None:
-        return rows, valid, None
+        return valid, None
     if rows.feature_mask is not None:
         masked = jnp.where(rows.feature_mask[None, :], init.weights, 0)
         init = init._replace(weights=masked)
     valid &= jnp.all(jnp.isfinite(init.weights))
     if spec.bias:
         valid &= jnp.all(jnp.isfinite(init.bias))
-    init = jax.tree.map(lambda a: jnp.where(valid, a, 0), init)
-    return _rows.where(valid, rows), valid, init
+    return valid, jax.tree.map(lambda a: jnp.where(valid, a, 0), init)
 
 
 def in_place(params, info: Info, limit, valid: jax.Array, usable: jax.Array, given: Any = None):
@@ -177,7 +179,6 @@ def fit(
     spec: Spec,
     rows: _rows.Rows,
     *,
-    valid: jax.Array,
     usable: jax.Array,
     l2: jax.Array,
     init: Linear | None,
@@ -190,7 +191,6 @@ def fit(
     Args:
       spec: the loss and the static choices.
       rows: prepared data.
-      valid: whether the data are.
       usable: whether there is a problem at all; if not, what comes back is replaced.
       l2: `(d,)`, nonnegative.
       init: params in the user's units, weights `(K, d)` and bias `(K,)`, or None.
@@ -203,8 +203,10 @@ def fit(
       SEPARABLE, and whether only the complete program can tell; a lane of no weight returns
       quickly.
     """
-    # Not by lane, which would tell lanes apart that share it.
-    l2 = jnp.where((l2 >= 0) & jnp.isfinite(l2), l2, 0)
+    # A lane that is not valid is to be little work. Not by lane, which would tell lanes apart that
+    # share them.
+    l2 = jnp.where((l2 >= 0) & jnp.isfinite(l2), l2, 1)
+    tol = jnp.where(tol >= 0, tol, jnp.inf)
     arguments = (init, tol, max_steps, basis)
     by_rows = functools.partial(_solved_by_rows, spec)
     by_features = functools.partial(_solved_by_features, spec)

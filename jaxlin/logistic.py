@@ -342,12 +342,11 @@ def _mean_loss(theta, problem):
 def _fit(spec, k, data, l2, offset, init, tol, max_steps):
     rows, valid = _risk.prepare(data, k, offset, l2, tol, max_steps)
     start = None if init is None else jax.tree.map(lambda a: a[None], Linear(*init))
-    rows, valid, start = _risk.begin(spec, rows, valid, start)
+    valid, start = _risk.begin(spec, rows, valid, start)
     zero, one = _rows.present(rows, 2)
     found, info, unsettled = _risk.fit(
         spec,
         rows,
-        valid=valid,
         usable=zero & one,
         l2=l2,
         init=start,

@@ -21,6 +21,7 @@ Shapes: `n` examples, `d` features, `k` classes.
 """
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -39,13 +40,17 @@ from jaxlin import (
     features,
     metrics,
 )
-from jaxlin.types import Info, Status
+from jaxlin.types import Hyperplane, Info, Linear, Status
 
 # Rows whose number is packed with a random one, a power of two.
 MOST_PACKED = 1024
 
 # So many lanes of like penalties at once: the loop turns until the slowest is done.
 LIKE_LANES = 64
+# And at most so many of different ones, which take a path in longer pieces.
+SIDE_BY_SIDE = 24
+# So many points of a path lead to the next.
+LAST = 3
 # With fewer lanes a closed form saves less than the compiler takes for it.
 FEW_LANES = 256
 
@@ -493,13 +498,14 @@ def permutation_test(
 def regularization_path(
     fit: Fit, x: Any, y: Any, *, l2: Any, batch_size: int | None = None, **options: Any
 ) -> tuple[Any, Info]:
-    """One fit per penalty, from strong to weak, each batch started where the last one ended.
+    """One fit per penalty, from strong to weak, each started where those before it lead.
 
     Args:
       fit: `fit(x, y, *, l2, ...) -> (params, Info)`.
       x, y: the data.
       l2: `(m,)` penalties, or `(m, d)`, one per feature; in any order.
-      batch_size: penalties at a time; by default chosen from the shapes.
+      batch_size: penalties at a time, each of another piece of the path; by default chosen from
+        the shapes.
       **options: handed to the fit unchanged; `sample_weight` too.
 
     Returns:
@@ -523,6 +529,8 @@ def regularization_path(
     problem = _problem(fit, x, y, None, sample_weight, options)
     n, d = problem.data[0].shape
     size = _lanes.chunk_size(batch_size, len(l2), n, d, problem.dtype)
+    if batch_size is None and _platform.on_one_cpu() and _is_warm(fit, problem.options):
+        size = min(SIDE_BY_SIDE, size)
     params, info = _path(fit, problem.static, size, problem.data, l2.astype(problem.dtype))
     _raise_if_invalid(fit, info, problem, l2)
     return params, info
@@ -547,7 +555,7 @@ def select(
     The best is the mean of the metric over the folds that hold something out; of equals it is the
     strongest penalty. By the rule of one standard error (Breiman et al., 1984) it is the strongest
     whose mean is within one standard error of the best. Fits that take an `init` begin, fold by
-    fold, where that of a stronger penalty ended.
+    fold, where those of stronger penalties lead.
 
     Args:
       fit, metric, x, y, weights, sample_weight: as in `cross_validate`.
@@ -993,25 +1001,75 @@ def _nothing(fit, x, y, options):
 
 
 def _from_strong_to_weak(one, start, l2, size):
-    """`one(penalty, start) -> (params, found)` of `size` at a time, begun where the last ended.
+    """`one(penalty, start) -> (params, found)` of each penalty, `size` at a time.
+
+    The path from strong to weak is cut into `size` pieces of one length, and each turn is a step
+    along all of them, from where the steps before lead, see `_leads`; the first is from `start`.
 
     Returns:
       What was found, in the order of `l2`.
     """
     count = l2.shape[0]
-    order = jnp.argsort(-jnp.mean(l2.reshape(count, -1), axis=1), stable=True)
-    chunks = -(-count // size)
-    at = jnp.minimum(jnp.arange(chunks * size), count - 1).reshape(chunks, size)
+    level = jnp.mean(l2.reshape(count, -1), axis=1)
+    order = jnp.argsort(-level, stable=True)
+    turns = -(-count // size)
+    size = -(-count // turns)
+    at = order[jnp.minimum(jnp.arange(size * turns), count - 1)].reshape(size, turns).T
+    leads = _leads(jnp.log(level[at]))
+    if not isinstance(start, Hyperplane | Linear):
+        # What other params are, and whether a line may be drawn through them, is not known.
+        leads = jnp.zeros_like(leads).at[:, 0].set(1)
 
-    def step(start, lanes):
-        params, found = jax.vmap(one, (0, None))(l2[order[lanes]], start)
-        # Where the optimum is at infinity, or a class is absent, the next begins at 0.
-        start = jax.tree.map(lambda a: jnp.where(jnp.isfinite(a[-1]), a[-1], 0), params)
-        return jax.lax.stop_gradient(start), found
+    def step(last, turn):
+        lanes, lead = turn
 
-    _, found = jax.lax.scan(step, start, at)
-    found = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:])[:count], found)
-    return jax.tree.map(lambda a: jnp.zeros_like(a).at[order].set(a), found)
+        def reached(a):
+            weight = lead.reshape(LAST, size, *(1,) * (a.ndim - 2)).astype(a.dtype)
+            ahead = jnp.sum(jnp.where(weight == 0, 0, weight * a), axis=0)
+            # Where the optimum is at infinity, or a class is absent, the next begins at 0.
+            return jnp.where(jnp.isfinite(ahead), ahead, 0).astype(a.dtype)
+
+        params, found = jax.vmap(one)(l2[lanes], jax.tree.map(reached, last))
+        last = jax.tree.map(lambda a, b: jnp.concatenate([b[None], a[:-1]]), last, params)
+        return jax.lax.stop_gradient(last), found
+
+    last = jax.tree.map(lambda a: jnp.broadcast_to(a, (LAST, size, *a.shape)), start)
+    _, found = jax.lax.scan(step, last, (at, leads))
+
+    def in_place(a):
+        along = jnp.swapaxes(a, 0, 1).reshape(-1, *a.shape[2:])[:count]
+        return jnp.zeros_like(along).at[order].set(along)
+
+    return jax.tree.map(in_place, found)
+
+
+def _leads(t: jax.Array) -> jax.Array:
+    """The weights of the last points of each path, the latest first, that lead to the next.
+
+    By the parabola through three, the line through two, or the last alone, whichever is the first
+    that is not followed far: `t` says where the points lie.
+
+    Args:
+      t: `(turns, size)`.
+
+    Returns:
+      `(turns, LAST, size)`; of points that are not there yet 0, but for the first.
+    """
+    known = jnp.concatenate([jnp.full((LAST, t.shape[1]), jnp.nan, t.dtype), t])
+    points = [known[LAST - i : len(known) - i] for i in range(1, LAST + 1)]
+
+    def through(*points):
+        """Lagrange's weights, or NaN."""
+        found = [math.prod((t - q) / (p - q) for q in points if q is not p) for p in points]
+        return jnp.stack([*found, *[jnp.zeros_like(t)] * (LAST - len(points))], axis=1)
+
+    def or_else(lead, most, other):
+        near = jnp.sum(jnp.abs(lead), axis=1, keepdims=True) <= most  # False for NaN
+        return jnp.where(near, lead, other)
+
+    alone = jnp.zeros((len(t), LAST, t.shape[1]), t.dtype).at[:, 0].set(1)
+    # Of equal steps the sums are 3 and 7.
+    return or_else(through(*points), 10, or_else(through(*points[:2]), 4, alone))
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
@@ -1021,9 +1079,10 @@ def _select(fit, metric, static, rule, batch_size, data, weights, l2):
     options = _options.join(_options.Options(static, traced))
     (count, *_), (folds, n), d = l2.shape, weights.shape, x.shape[1]
     warm = _is_warm(fit, options)
-    most = _lanes.chunk_size(batch_size, count * folds, n, d, l2.dtype)
+    most = at_once = _lanes.chunk_size(batch_size, count * folds, n, d, l2.dtype)
     if batch_size is None and _platform.on_one_cpu():
         most = min(LIKE_LANES, most)
+        at_once = min(SIDE_BY_SIDE, most) if warm else most
 
     def one(penalty, start):
         def of_fold(lane):
@@ -1035,8 +1094,8 @@ def _select(fit, metric, static, rule, batch_size, data, weights, l2):
         return params, found
 
     start = _nothing(fit, x, y, options | {"l2": l2[0]})
-    start = jax.tree.map(lambda a: jnp.broadcast_to(a[None], (folds, *a.shape)), start)
-    values, infos = _from_strong_to_weak(one, start, l2, min(count, max(1, most // folds)))
+    start = jax.tree.map(lambda a: jnp.broadcast_to(a, (folds, *a.shape)), start)
+    values, infos = _from_strong_to_weak(one, start, l2, min(count, max(1, at_once // folds)))
     size = jnp.mean(l2.reshape(count, -1), axis=1)
     values, infos = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), (values, infos))
     if values.ndim > 1:

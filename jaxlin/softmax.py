@@ -221,12 +221,11 @@ def _fit(spec, k, data, l2, offset, init, tol, max_steps):
             weights=jnp.where(present[:, None], init.weights, 0),
             bias=jnp.where(present, init.bias, 0),
         )
-    rows, valid, init = _risk.begin(spec, rows, valid, init)
+    valid, init = _risk.begin(spec, rows, valid, init)
     usable = jnp.sum(present) > 1
     params, info, unsettled = _risk.fit(
         spec,
         rows,
-        valid=valid,
         usable=usable,
         l2=l2,
         init=init,

@@ -1,6 +1,7 @@
 """Folds are weights with laws, and cross-validation is a loop over them."""
 
 from functools import partial
+from typing import NamedTuple
 
 import chex
 import hypothesis
@@ -640,8 +641,50 @@ def test_a_path_goes_from_strong_to_weak(data):
     for lane, each in enumerate(l2):
         np.testing.assert_allclose(params.weights[lane], centroids(x, y, l2=each)[0].weights)
     np.testing.assert_array_equal(params.bias, l2)
-    # 10 and 1 begin at 0, 0.5 and 0.1 where 1 ended, 0.01 where 0.1 did.
-    np.testing.assert_array_equal(info.residual, [1.0, 0.0, 0.0, 0.1, 1.0])
+    # In two pieces: 10 and 0.1 begin at 0, 1 where 10 ended, 0.01 where 0.1 did, and 0.5 where the
+    # line through 10 and 1 leads, over the logarithm.
+    ahead = 1 - 9 * np.log10(2)
+    np.testing.assert_allclose(info.residual, [0.0, 0.0, 10.0, 0.1, ahead], atol=1e-12)
+
+
+def bent(x, y, *, l2, init=None, sample_weight=None):
+    """A fit whose bias is a parabola of log l2, and that says where it began."""
+    params, info = recalling(x, y, l2=l2, init=init)
+    t = jnp.log(jnp.where(l2 > 0, l2, 1))
+    return params._replace(bias=3 - t + 0.5 * t**2), info
+
+
+class Mine(NamedTuple):
+    """Params of somebody else's."""
+
+    weights: jax.Array
+    bias: jax.Array
+
+
+def begun(l2, data, fit=bent):
+    params, info = resample.regularization_path(fit, *data, l2=l2, batch_size=1)
+    return np.asarray(params.bias), np.asarray(info.residual)
+
+
+def test_a_path_begins_where_the_steps_before_lead(data):
+    """A parabola through three, the last alone where steps grow, or where there is no logarithm."""
+    smooth, start = begun(np.logspace(0, -2, 7), data)
+    np.testing.assert_array_equal(start[:2], [0, smooth[0]])
+    np.testing.assert_allclose(start[2], 2 * smooth[1] - smooth[0])
+    np.testing.assert_allclose(start[3:], smooth[3:], rtol=1e-10)
+    for far in (1e-9, 0.0):
+        ends, start = begun(np.array([1.0, 0.9, 0.8, 0.7, far]), data)
+        np.testing.assert_allclose(start[3], ends[3], rtol=1e-10)
+        assert start[4] == ends[3]
+    twice, start = begun(np.array([1.0, 1.0, 0.5, 0.5, 0.5]), data)
+    np.testing.assert_array_equal(start, [0, *twice[:4]])
+
+    def of_others(x, y, *, l2, init=None):
+        params, info = bent(x, y, l2=l2, init=init)
+        return Mine(params.weights, params.bias), info
+
+    ends, start = begun(np.logspace(0, -2, 7), data, of_others)
+    np.testing.assert_array_equal(start, [0, *ends[:6]])
 
 
 @pytest.mark.thorough
@@ -709,7 +752,7 @@ def test_losses_are_known_to_be_losses(data):
             assert found == said != opposite
 
 
-def test_fits_of_a_selection_begin_where_that_of_a_stronger_penalty_ended():
+def test_fits_of_a_selection_begin_where_those_of_stronger_penalties_lead():
     def fit(x, y, *, l2=0.0, sample_weight=None, init=None):
         start = jnp.zeros(()) if init is None else init.weights[0]
         zero = jnp.zeros(())
@@ -722,10 +765,11 @@ def test_fits_of_a_selection_begin_where_that_of_a_stronger_penalty_ended():
     x, y = np.zeros((6, 1)), np.arange(6) % 2
     folds = resample.kfold(jax.random.key(0), 6, folds=2)
     l2 = np.array([0.1, 10.0, 3.0, 1.0])
-    *_, best = resample.select(fit, start, x, y, folds, l2=l2, batch_size=2)
-    assert best == 3.0
-    *_, best = resample.select(fit, start, x, y, folds, l2=l2, batch_size=4)
-    assert best == 1.0
+    # In one piece 3 begins where 10 ended, and 1 where both lead, which is below 0.
+    for batch_size, largest, least in ((2, 3.0, 1.0), (4, 3.0, 10.0), (8, 10.0, 10.0)):
+        run = partial(resample.select, fit, start, x, y, folds, l2=l2, batch_size=batch_size)
+        assert run()[-1] == largest
+        assert run(larger_is_better=False)[-1] == least
 
 
 def test_nested_selection_is_a_vmap(data):

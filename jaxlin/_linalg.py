@@ -90,8 +90,10 @@ def _halves(a: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def form(a: jax.Array, v: jax.Array) -> jax.Array:
-    """v' A v for a small A, as a sum: products with one vector compile slowly."""
-    return jnp.sum(v[:, None] * a * v[None, :])
+    """v' A v for a small A, as sums, the first over rows: a product with one vector compiles slowly,
+    and a sum over all at once is not made by vectors.
+    """
+    return jnp.sum(v * jnp.sum(a * v[:, None], axis=0))
 
 
 def narrow(a: jax.Array) -> jax.Array:
@@ -144,7 +146,7 @@ def factor(a: jax.Array, ridge: float | jax.Array = 0.0) -> Factor:
     # A matrix without a factor leaves NaN in all of it, and has no pivot; see also `largest`.
     pivots = lower.reshape(-1)[:: p + 1]
     pivot = jnp.min(pivots, initial=jnp.inf) ** 2
-    return Factor(lower, scale, jnp.where(jnp.any(jnp.isnan(pivots)), jnp.nan, pivot))
+    return Factor(lower, scale, jnp.where(jnp.any(jnp.isnan(pivots[:1])), jnp.nan, pivot))
 
 
 def half_solve(f: Factor, b: jax.Array) -> jax.Array:

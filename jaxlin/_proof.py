@@ -119,7 +119,8 @@ def leverage(spec: Spec, problem: Problem, root: jax.Array) -> jax.Array:
         image = dot(_frame.columns(problem, block), parts).reshape(-1, m, m * p)
         if problem.basis is not None:
             image = dot(_contrasts(spec, problem, block)[0], image)
-        square = jnp.max(jnp.sum(image**2, axis=2), axis=1)
+        # A product, because a sum along rows is not made by vectors.
+        square = jnp.max(dot(image**2, jnp.ones(m * p, image.dtype)), axis=1)
         return (), jnp.max(jnp.where(block.weight > 0, square, 0))
 
     # An image is m (m + 1) times as wide as its row.

@@ -216,12 +216,9 @@ def _advance(kind: Kind, task: Task, tol: jax.Array, state: State) -> State:
     whole = _linalg.factor(hess, RIDGE_ULPS * float(eps) * theta.size)
     ground = -(task.penalty * theta - jnp.sum(pulled[:2], axis=0))
 
-    # For four systems the inverse of L is less work than as many pairs of triangular solves.
-    half = _linalg.inverse_root(whole)
-
     def solution(force):
-        first = dot(half.T, dot(half, force))
-        return first + dot(half.T, dot(half, force - dot(hess, first)))
+        first = _linalg.solve(whole, force)
+        return first + _linalg.solve(whole, force - dot(hess, first))
 
     def moves(moved, dm, r_a, r_b, rho):
         """The step of every part of the state, and how far it may go."""
@@ -239,7 +236,7 @@ def _advance(kind: Kind, task: Task, tol: jax.Array, state: State) -> State:
         inside = a * z + (1 - a) * xi if kind is Kind.HINGE else a * z
         return jnp.sum(jnp.where(live, c * inside, 0)) / (2 if kind is Kind.HINGE else 1)
 
-    moved = solution(ground + pulled[2])
+    moved = _linalg.solve(whole, ground + pulled[2])  # it is only looked at where that leads
     fresh = _frame.products(task.problem, jnp.stack([theta, moved], axis=1)) * task.sign[:, None]
     m, dm = fresh[:, 0], fresh[:, 1]
     (_, _, da, dz, dxi), reach = moves(moved, dm, a * z, rest * xi, rho)

@@ -90,8 +90,9 @@ def _halves(a: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def form(a: jax.Array, v: jax.Array) -> jax.Array:
-    """v' A v for a small A, as sums, the first over rows: a product with one vector compiles slowly,
-    and a sum over all at once is not made by vectors.
+    """v' A v for a small A, as sums: products with one vector compile slowly.
+
+    The first is over rows, which is made by vectors; one over all entries at once is not.
     """
     return jnp.sum(v * jnp.sum(a * v[:, None], axis=0))
 

@@ -131,7 +131,7 @@ FAULTS = [
         ),
         (
             "a residual that passed ends it whatever the proof asks",
-            "more = run.passed & ~outcome.certified",
+            "more = (run.point.residual <= tol) & ~outcome.certified",
             "more = run.quasi & ~outcome.certified",
             "logistic::a_loose_tol_makes_no_optimum",
         ),
@@ -198,8 +198,8 @@ FAULTS = [
         ),
         (
             "no step after the residual has passed",
-            "enough = passed & run.passed if spec.polished else passed",
-            "enough = passed",
+            "enough = passed >= 2",
+            "enough = passed >= 1",
             "logistic::nine_digits_in_float64",
             "reference::nine_digits_in_float64",
         ),
@@ -271,8 +271,8 @@ FAULTS = [
         "_proof.py",
         (
             "the bound of the leverage is of one column",
-            "return contrast * jnp.sum(problem.sizes[1] * columns)",
-            "return jnp.max(problem.sizes[1] * columns)",
+            "return contrast * jnp.sum(problem.sizes[1] * jnp.sqrt(square))",
+            "return jnp.max(problem.sizes[1] * jnp.sqrt(square))",
             "softmax::no_row_has_more_leverage_than_the_bound",
         ),
         (
@@ -302,10 +302,8 @@ FAULTS = [
         ),
         (
             "leverage of rows without weight",
-            "square = jnp.max(jnp.sum(image**2, axis=2), axis=1)\n        return (), "
-            "jnp.max(jnp.where(block.weight > 0, square, 0))",
-            "square = jnp.max(jnp.sum(image**2, axis=2), axis=1)\n        return (), "
-            "jnp.max(square)",
+            "return (), jnp.max(jnp.where(block.weight > 0, square, 0))",
+            "return (), jnp.max(square)",
             "softmax::no_row_has_more_leverage_than_the_bound",
         ),
         (
@@ -1915,13 +1913,37 @@ FAULTS = [
             "a selection begins at 0",
             'given = options | {"l2": penalty} | ({"init": start} if warm else {})',
             'given = options | {"l2": penalty}',
-            "resample::fits_of_a_selection_begin_where_that_of_a_stronger_penalty_ended",
+            "resample::fits_of_a_selection_begin_where_those_of_stronger_penalties_lead",
         ),
         (
             "a path from weak to strong",
-            "order = jnp.argsort(-jnp.mean(l2",
-            "order = jnp.argsort(jnp.mean(l2",
+            "order = jnp.argsort(-level",
+            "order = jnp.argsort(level",
             "resample::a_path_goes_from_strong_to_weak",
+        ),
+        (
+            "a parabola is followed however far",
+            "or_else(through(*points), 10,",
+            "or_else(through(*points), jnp.inf,",
+            "resample::a_path_begins_where_the_steps_before_lead",
+        ),
+        (
+            "a line is followed however far",
+            "or_else(through(*points[:2]), 4,",
+            "or_else(through(*points[:2]), jnp.inf,",
+            "resample::a_path_begins_where_the_steps_before_lead",
+        ),
+        (
+            "a line where a parabola leads",
+            "or_else(through(*points), 10,",
+            "or_else(through(*points), 0,",
+            "resample::a_path_begins_where_the_steps_before_lead",
+        ),
+        (
+            "lines through params of any kind",
+            "if not isinstance(start, Hyperplane | Linear):",
+            "if not isinstance(start, tuple):",
+            "resample::a_path_begins_where_the_steps_before_lead",
         ),
         (
             "absent classes have a part",

@@ -27,6 +27,7 @@ from jaxlin._checks import Axis, Table, safe_range, working_dtype
 # and all such numbers are a CPU's, see `block_rows`.
 BLOCK_ENTRIES = 50_000
 MIN_BLOCK_ROWS = 256
+FEW_COLUMNS = 16
 SHRINK = 2.0**-8
 # Integers are summed over devices by their digits, exactly for up to so many devices.
 RADIX = 4096
@@ -551,7 +552,11 @@ def _usable(x: jax.Array, feature_mask: jax.Array | None) -> jax.Array:
         fine = jnp.abs(block.astype(dtype)) <= safe_range(dtype)  # False for NaN
         if feature_mask is not None:
             fine |= ~feature_mask[None, :]
-        return jnp.all(fine, axis=1)
+        if x.shape[1] <= FEW_COLUMNS:
+            return jnp.all(fine, axis=1)
+        # Along long rows a product is made by vectors, and nothing else.
+        faults = jnp.where(fine, 0, 1).astype(dtype)
+        return faults @ jnp.ones(x.shape[1], dtype) == 0
 
     return _map_blocks(of_block, x, 4 * BLOCK_ENTRIES)  # of which booleans are made
 

@@ -1010,7 +1010,7 @@ def _from_strong_to_weak(one, start, l2, size):
       What was found, in the order of `l2`.
     """
     count = l2.shape[0]
-    level = jnp.mean(l2.reshape(count, -1), axis=1)
+    level = jnp.mean(jax.lax.stop_gradient(l2).reshape(count, -1), axis=1)
     order = jnp.argsort(-level, stable=True)
     turns = -(-count // size)
     size = -(-count // turns)

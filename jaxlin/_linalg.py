@@ -144,10 +144,11 @@ def factor(a: jax.Array, ridge: float | jax.Array = 0.0) -> Factor:
     scaled = a * scale[:, None] * scale[None, :]
     scaled += jnp.where(jnp.eye(p, dtype=bool), ridge, 0).astype(a.dtype)
     lower = jax.lax.linalg.cholesky(scaled, symmetrize_input=False)
-    # A matrix without a factor leaves NaN in all of it, and has no pivot; see also `largest`.
+    # A matrix without a factor leaves NaN in all of it, one that holds NaN from where it stands on:
+    # in the last pivot, and has none. See also `largest`.
     pivots = lower.reshape(-1)[:: p + 1]
     pivot = jnp.min(pivots, initial=jnp.inf) ** 2
-    return Factor(lower, scale, jnp.where(jnp.any(jnp.isnan(pivots[:1])), jnp.nan, pivot))
+    return Factor(lower, scale, jnp.where(jnp.any(jnp.isnan(pivots[-1:])), jnp.nan, pivot))
 
 
 def half_solve(f: Factor, b: jax.Array) -> jax.Array:

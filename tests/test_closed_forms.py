@@ -772,3 +772,15 @@ def test_many_lanes_that_have_no_factor():
     gaps = np.ones((1000, 10))
     gaps[1:, 5] = np.nan
     assert np.isnan(jax.jit(jax.vmap(_linalg.largest))(gaps)[1:]).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_matrix_that_holds_nan_has_no_pivot(dtype):
+    """Wherever it stands, in lanes so many that a minimum would lose it."""
+    p, lanes = 12, 500
+    whole = np.tile(np.eye(p, dtype=dtype), (lanes, 1, 1))
+    at = np.tril_indices(p)
+    for lane, (i, j) in enumerate(zip(*at, strict=True)):
+        whole[lane, i, j] = whole[lane, j, i] = np.nan
+    pivot = jax.jit(jax.vmap(lambda a: _linalg.factor(a).pivot))(whole)
+    np.testing.assert_array_equal(np.isnan(pivot), np.arange(lanes) < len(at[0]))

@@ -140,15 +140,16 @@ def test_the_bias_is_the_one_that_is_returned(loss, far):
     x, _ = drawn(100, 3)
     x, y = np.round(far + 8 * x).astype(np.float32), (x[:, 0] > 0).astype(int)
     params, info = svm.fit(x, y, l2=1e-4, loss=loss)
-    # At 1e5 the optimum's own bias may happen to lie near a number of single precision.
-    passed = (far == 1e5) & (info.residual <= 1e-5)
-    assert info.status == (Status.CONVERGED if passed else Status.STALLED)
     params = jax.tree.map(lambda a: np.asarray(a, float), params)
     primal = losses.objective(loss, params, x.astype(float), y, l2=1e-4)
     np.testing.assert_allclose(info.objective, primal, rtol=1e-6)
     alphas, _ = svm.fit_dual(x, y, l2=1e-4, loss=loss)
     gap = true_gap(x, y, 1e-4, loss, params, alphas)
     assert 0.9 * info.residual <= gap <= 1.01 * info.residual
+    # Of the squared hinge at 1e5 the bias may happen to be near a number of single precision: in
+    # one build in four the optimum is met, in truth.
+    met = loss is losses.squared_hinge and far == 1e5 and gap <= 1e-5
+    assert info.status == (Status.CONVERGED if met else Status.STALLED)
 
 
 @pytest.mark.parametrize("loss", LOSSES)

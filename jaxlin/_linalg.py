@@ -125,14 +125,19 @@ def largest(a: jax.Array) -> jax.Array:
 class Factor(NamedTuple):
     """Cholesky of a symmetric matrix A with unit diagonal: diag(scale) A diag(scale) = L L'.
 
-    lower: `(p, p)` L
+    upper: `(p, p)` L', which is how LAPACK leaves L: row after row, with nothing to be copied
     scale: `(p,)`
     pivot: `()`, the least squared pivot, at most 1; about the reciprocal condition, or NaN
     """
 
-    lower: jax.Array
+    upper: jax.Array
     scale: jax.Array
     pivot: jax.Array
+
+    @property
+    def lower(self) -> jax.Array:
+        """L, `(p, p)`."""
+        return self.upper.T
 
 
 def factor(a: jax.Array, ridge: float | jax.Array = 0.0) -> Factor:
@@ -143,12 +148,12 @@ def factor(a: jax.Array, ridge: float | jax.Array = 0.0) -> Factor:
     scale = jax.lax.rsqrt(jnp.where(diagonal > 0, diagonal, 1))
     scaled = a * scale[:, None] * scale[None, :]
     scaled += jnp.where(jnp.eye(p, dtype=bool), ridge, 0).astype(a.dtype)
-    lower = jax.lax.linalg.cholesky(scaled, symmetrize_input=False)
+    upper = jax.lax.linalg.cholesky(scaled.T, symmetrize_input=False).T
     # A matrix without a factor leaves NaN in all of it, one that holds NaN from where it stands on:
     # in the last pivot, and has none. See also `largest`.
-    pivots = lower.reshape(-1)[:: p + 1]
+    pivots = upper.reshape(-1)[:: p + 1]
     pivot = jnp.min(pivots, initial=jnp.inf) ** 2
-    return Factor(lower, scale, jnp.where(jnp.any(jnp.isnan(pivots[-1:])), jnp.nan, pivot))
+    return Factor(upper, scale, jnp.where(jnp.any(jnp.isnan(pivots[-1:])), jnp.nan, pivot))
 
 
 def half_solve(f: Factor, b: jax.Array) -> jax.Array:

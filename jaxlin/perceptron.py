@@ -480,9 +480,16 @@ def _picks(task, epoch):
 
 def _verdict(rows, params):
     def judge(block):
-        agreement = (2 * block.y.astype(block.x.dtype) - 1) * _scores(block.x, params)
         d = block.x.shape[1]
-        reach = dot(jnp.abs(block.x), jnp.abs(params.weights)) + jnp.abs(params.bias)
+        if d <= _rows.FEW_COLUMNS:
+            # Of so few a sum makes its terms as it goes; for products the rows are written, twice.
+            terms = block.x * params.weights[None, :]
+            score, reach = jnp.sum(terms, axis=1), jnp.sum(jnp.abs(terms), axis=1)
+        else:
+            score = dot(block.x, params.weights)
+            reach = dot(jnp.abs(block.x), jnp.abs(params.weights))
+        agreement = (2 * block.y.astype(block.x.dtype) - 1) * (score + params.bias)
+        reach = reach + jnp.abs(params.bias)
         slack = (d + 2) * jnp.finfo(reach.dtype).eps * reach
         present = block.weight != 0
         wrong = present & ~(agreement > 0)

@@ -62,9 +62,10 @@ def _pays(problem: Problem, lanes: int, batched: Problem) -> bool:
 
 
 def _by_single(spec, problem, start, tol, cap):
-    framed = _frame.columns(problem, _rows.clean(problem.rows))
-    held = problem._replace(rows=problem.rows._replace(framed=framed))
-    narrow, begin, least = jax.tree.map(_linalg.narrow, (held, start, jnp.maximum(tol / 2, TOL)))
+    x, framed = problem.rows.x, _frame.columns(problem, _rows.clean(problem.rows))
+    narrow, begin, least = jax.tree.map(_linalg.narrow, (problem, start, jnp.maximum(tol / 2, TOL)))
+    # Nothing reads x, which is not copied in float32 either.
+    narrow = narrow._replace(rows=narrow.rows._replace(x=x, framed=_linalg.narrow(framed)))
     unknown = jnp.full((), jnp.inf, least.dtype)
     lean = spec._replace(complete=False, polished=False)
     run = _newton.descend(lean, narrow, begin, unknown, least, cap, jnp.int32(0), doubted=False)

@@ -282,9 +282,10 @@ def _framed(spec, solve, rows, l2, init, tol, max_steps, basis):
 
 
 def _from_one_start(spec, solved):
-    """`solved`, whose lanes, if many and alike in all but their weights, begin at one fit.
+    """`solved`, whose lanes, if many and alike in all but their weights, begin by one fit.
 
-    It is of equal weights, so that no lane is felt in another, and is not near separation.
+    It is of equal weights, so that no lane is felt in another, and is not near separation; a lane
+    begins some cheap steps from it.
     """
     many = jax.custom_batching.custom_vmap(solved)
 
@@ -307,11 +308,20 @@ def _from_one_start(spec, solved):
             if basis is not None:
                 basis = _frame.class_basis(_rows.present(equal, k), equal.weight.dtype)
             problem = _frame.make(equal, l2, spec.bias, basis)
-            theta, *_, found = _sampled.descended(
+            theta, hess, _, found = _sampled.descended(
                 spec, problem, _frame.enter(problem, None, True), None
             )
-            init = _frame.leave(problem, jnp.where(found, theta, 0), spec.bias)
-            in_batched = [*in_batched[:2], jax.tree.map(lambda _: False, init), *in_batched[3:]]
+            theta = jnp.where(found, theta, 0)
+            root = _linalg.inverse_root(_linalg.factor(hess))
+            whole, *whence = jax.tree.map(_linalg.narrow, (_frame.held(problem), theta, root))
+
+            def near(weight):
+                lane = whole._replace(rows=whole.rows._replace(weight=_linalg.narrow(weight)))
+                moved = _sampled.chords(spec, lane, *whence).astype(theta.dtype)
+                return _frame.leave(problem, jnp.where(found, moved, theta), spec.bias)
+
+            init = jax.vmap(near)(rows.weight)
+            in_batched = [*in_batched[:2], jax.tree.map(lambda _: True, init), *in_batched[3:]]
             f = functools.partial(solved, doubted=False)
         axes = jax.tree.map(lambda batched: 0 if batched else None, tuple(in_batched))
         out = (0 if apart else None, 0)

@@ -28,6 +28,8 @@ from jaxlin._checks import Axis, Table, safe_range, working_dtype
 BLOCK_ENTRIES = 50_000
 MIN_BLOCK_ROWS = 256
 FEW_COLUMNS = 16
+# Of a row in so many lanes, which is worth a turn of a loop.
+ROW_ENTRIES = 256
 SHRINK = 2.0**-8
 # Integers are summed over devices by their digits, exactly for up to so many devices.
 RADIX = 4096
@@ -363,12 +365,25 @@ def largest(weight: jax.Array, a: jax.Array) -> jax.Array:
 
 @largest.def_vmap
 def _(axis_size, in_batched, weight, a):
-    """Lanes that share `a` go column by column: its rows are not copied for each."""
+    """Lanes that share `a` go row by row, or column by column: it is not copied for each.
+
+    Along a row of lanes a maximum is made by vectors, along a lane's rows it is not. An accelerator
+    has no use for as many turns as there are rows.
+    """
     if in_batched[1]:
         each = jax.vmap(largest.fun, in_axes=[0 if batched else None for batched in in_batched])
         return each(weight, a), True
     held = weight > 0
-    found = jax.lax.map(lambda column: jnp.max(jnp.where(held, column[None, :], 0), 1), a.T)
+    if not (_platform.on_cpu() and axis_size * a.shape[1] >= ROW_ENTRIES):
+        found = jax.lax.map(lambda column: jnp.max(jnp.where(held, column[None, :], 0), 1), a.T)
+        return found.T, True
+
+    def step(most, of_row):
+        held, row = of_row
+        return jnp.maximum(most, jnp.where(held[None, :], row[:, None], 0)), None
+
+    nothing = jnp.zeros((a.shape[1], axis_size), a.dtype)
+    found, _ = jax.lax.scan(*_loops.steady_scan(step, nothing, (held.T, a)), (held.T, a))
     return found.T, True
 
 

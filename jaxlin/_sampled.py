@@ -29,6 +29,9 @@ SEEN_ROWS = 16
 # Columns are as good as independent where the eigenvalues of their correlations have no more than
 # this variance, as many of pairs of so many rows tell: the curvature of a sample has as much.
 INDEPENDENT, PAIRED_ROWS = 1 / 8, 256
+# Chords, and the square of the decrement up to which they are tried: of n draws of n rows it is
+# about p / n.
+CHORDS, SHORT = 3, 1 / 4
 # With less than this of the curvature at 0 the sample is nearly separated, and all need not be.
 LEAST_CURVE = 1 / 32
 
@@ -106,6 +109,21 @@ def descended(spec, sample, start, at_zero):
     least = LEAST_CURVE * (first if at_zero is None else at_zero)
     found = (residual <= TOL) & (curve >= least) & jnp.all(jnp.isfinite(theta))
     return theta, hess, first, found
+
+
+def chords(spec: Spec, problem: Problem, theta: jax.Array, root: jax.Array) -> jax.Array:
+    """Some steps from theta with the Hessian H of another problem there, R'R = H^-1 of `root` R.
+
+    Together they cost what one of Newton's does. One that leads so far that H is hardly this
+    problem's own is not taken.
+    """
+
+    def step(_, theta):
+        half = dot(root, _passes.flat_gradient(spec, problem, theta.reshape(-1)))
+        short = jnp.sum(half**2) <= SHORT
+        return theta - jnp.where(short, dot(root.T, half), 0).reshape(theta.shape)
+
+    return jax.lax.fori_loop(0, CHORDS, *_loops.steady_fori(step, theta))
 
 
 def rough(spec: Spec, problem: Problem, m: int) -> Problem | None:

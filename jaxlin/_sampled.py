@@ -31,7 +31,7 @@ SEEN_ROWS = 16
 INDEPENDENT, PAIRED_ROWS = 1 / 8, 256
 # Chords, and the square of the decrement up to which they are tried: of n draws of n rows it is
 # about p / n.
-CHORDS, SHORT = 3, 1 / 4
+CHORDS, SHORT = 4, 1 / 4
 # With less than this of the curvature at 0 the sample is nearly separated, and all need not be.
 LEAST_CURVE = 1 / 32
 

@@ -167,6 +167,9 @@ def make(rows: _rows.Rows, l2: jax.Array, bias: bool, basis: jax.Array | None = 
     deviation = jnp.sqrt(jnp.maximum(square - mean**2, eps * square))
     deviation = jnp.where(in_play & (deviation > 0), deviation, 1)
     spread = jnp.where(in_play, 1 / _linalg.power_of_two(deviation), 0)
+    # And less of a column whose penalty would leave the range.
+    most = math.sqrt(_checks.safe_range(l2.dtype)) / 2 * jax.lax.rsqrt(l2) / scale
+    spread = jnp.minimum(spread, jnp.where(l2 > 0, _linalg.power_of_two(most), jnp.inf))
     moved = jnp.abs(centre * scale) * spread
     return Problem(
         rows=rows,

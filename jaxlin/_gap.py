@@ -192,7 +192,7 @@ def bound(
         if doubt is not None:
             surest = jnp.min(jnp.where(live, margins - doubt, jnp.inf))
         low = surest / jnp.sqrt(jnp.where(size > 0, size, 1))
-        length = jnp.sum(penalty * reached**2)
+        length = jnp.sum((jnp.sqrt(penalty) * reached) ** 2)  # with rows far below 1, in this order
         high = jnp.sqrt(length) / jnp.where(total > 0, total, 1)
         grown = 1 / jnp.where(least > 0, least, 1)
         theta = jnp.where(task.bias, theta + turn, theta) * grown

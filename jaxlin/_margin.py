@@ -66,9 +66,10 @@ def solve(
     if kind is Kind.SQUARED:
         return _by_newton(bias, complete, problem, tol, cap)
     problem = _frame.held(problem)
-    # The objective of a hard margin may be scaled.
-    largest = jnp.max(problem.penalty, initial=0)
-    scale = jnp.where((largest > 0) & (kind is Kind.HARD), 1 / largest, 1)
+    # The objective of a hard margin may be scaled: to where columns of unit variance need no more.
+    root = jax.lax.rsqrt(problem.penalty) / problem.unit
+    least = jnp.min(jnp.where(problem.penalty > 0, root, jnp.inf), initial=jnp.inf) ** 2
+    scale = jnp.where((least > 0) & (least < jnp.inf) & (kind is Kind.HARD), least, 1)
     scaled = problem._replace(penalty=problem.penalty * scale)
 
     def plane_from(begin: _interior.State | None) -> Plane:

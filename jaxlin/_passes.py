@@ -94,7 +94,8 @@ class Point(NamedTuple):
     grad: `(m, p)`
     noise: `()`, the rounding bound of the residual
     curve: `()`, the mean second derivative of the loss
-    short: `()`, how many rows the unpenalised part of theta does not clearly agree with
+    short: `()`, how many rows the unpenalised part of theta does not clearly agree with, or whether
+      there are any
     """
 
     theta: jax.Array
@@ -235,23 +236,22 @@ def _curved_entries(m: int) -> int:
     return _rows.BLOCK_ENTRIES // max(1, m * (m + 1) // 4)
 
 
-def _seen(spec, problem, block, z, theta) -> tuple[jax.Array, jax.Array]:
-    """Scores `(rows, K)` of theta, and images `(rows, m)` of its unpenalised part."""
+def _seen(spec, problem, block, z, theta) -> tuple[jax.Array, jax.Array | None]:
+    """Scores `(rows, K)` of theta, and images `(rows, m)` of its part that may be unpenalised."""
     m, _ = theta.shape
     thetas = [theta]
     if not spec.penalised:
         thetas.append(jnp.where(problem.free[None, :], theta, 0))
     u = _images(problem, z, jnp.stack(thetas))
-    # Of a penalty on every weight only the biases are free: the same for all rows.
-    biases = jnp.broadcast_to(jnp.sum(theta[:, problem.centre.size :], 1)[None, :], (len(z), m))
-    return scored(problem, block, u[:, :m]), biases if spec.penalised else u[:, m:]
+    return scored(problem, block, u[:, :m]), None if spec.penalised else u[:, m:]
 
 
 def _rest(spec, problem, block, theta, scores, freed, curve=None) -> tuple[jax.Array, jax.Array]:
-    """Slopes in the degrees of freedom, and the sums over the rows, `(5,)`; see `per_row`."""
+    """Slopes in the degrees of freedom, and the sums over the rows, see `per_row` and `short`."""
     pull, terms = per_row(spec, block, scores, curve)
-    unclear = short(spec, problem, block, freed, rounding_of_scores(problem, theta))
-    return _frame.in_basis(problem, pull), jnp.stack([*terms, unclear])
+    if freed is not None:
+        terms.append(short(spec, problem, block, freed, rounding_of_scores(problem, theta)))
+    return _frame.in_basis(problem, pull), jnp.stack(terms)
 
 
 def rounding_of_scores(problem: Problem, theta: jax.Array) -> jax.Array:
@@ -350,8 +350,7 @@ def _light_by_blocks(spec, problem, theta):
 def _light_at_once(spec, problem, theta):
     rows = problem.rows
     scores = _scores_at_once(problem, theta.reshape(-1))
-    biases = jnp.broadcast_to(jnp.sum(theta[:, problem.centre.size :], 1)[None, :], scores.shape)
-    pull, terms = _rest(spec, problem, rows, theta, scores, biases)
+    pull, terms = _rest(spec, problem, rows, theta, scores, None)
     return _assemble(problem, theta, _columns_at_once(problem, pull[:, 0])[None], terms)
 
 
@@ -366,8 +365,10 @@ def _pulled(pull: jax.Array, z: jax.Array) -> jax.Array:
 def _assemble(problem: Problem, theta: jax.Array, columns: jax.Array, terms: jax.Array) -> Point:
     """The point, of the products of slopes with the columns, and of the sums of `_rest`."""
     grad = gradient_of(problem, theta, columns)
-    value, square, tilt, curve, unclear = terms
+    value, square, tilt, curve, *unclear = terms
     eps = jnp.finfo(theta.dtype).eps
+    # Where all weights have a penalty only the biases are free, which no two classes agree with.
+    unclear = unclear[0] if unclear else jnp.any(problem.used).astype(theta.dtype)
     size = jnp.abs(theta)
     moved = jnp.sum(size * problem.sizes[0][None, :])
     return Point(

@@ -207,7 +207,7 @@ def fit(
     # share them.
     l2 = jnp.where((l2 >= 0) & jnp.isfinite(l2), l2, 1)
     tol = jnp.where(tol >= 0, tol, jnp.inf)
-    arguments = (init, tol, max_steps, basis)
+    arguments = (init, tol, max_steps, basis, usable)
     by_rows = functools.partial(_solved_by_rows, spec)
     by_features = functools.partial(_solved_by_features, spec)
     m = 1 if basis is None else basis.shape[1]
@@ -263,20 +263,21 @@ def _left_by_features(spec, problem, rows, usable, l2, found, *, by_products=Fal
     return _frame.leave(problem, theta, spec.bias), info, unsettled & usable
 
 
-def _framed(spec, solve, rows, l2, init, tol, max_steps, basis):
+def _framed(spec, solve, rows, l2, init, tol, max_steps, basis, usable):
     """The problem, and `solve(problem, init, tol, max_steps)`, lanes chunk by chunk.
 
     Neither has a derivative.
     """
 
-    def solved(rows, l2, init, tol, max_steps, basis, **options):
+    def solved(rows, l2, init, tol, max_steps, basis, usable, **options):
         problem = _frame.make(rows, l2, spec.bias, basis)
+        problem = problem._replace(used=problem.used & usable)
         found = solve(problem, init, tol, max_steps, **options)
         return (problem.centre, problem.scale), (problem[3:], found)
 
     if not isinstance(rows, _rows.Streamed) and rows.axis.name is None:
         solved = _lanes.in_chunks(_from_one_start(spec, solved))
-    operands = jax.lax.stop_gradient((rows, l2, init, tol, max_steps, basis))
+    operands = jax.lax.stop_gradient((rows, l2, init, tol, max_steps, basis, usable))
     shared, (rest, found) = solved(*operands)
     return Problem(operands[0], *shared, *rest), found
 
@@ -292,7 +293,7 @@ def _from_one_start(spec, solved):
     @many.def_vmap
     def _(axis_size, in_batched, rows, l2, init, *others):
         batched, *_ = in_batched
-        *_, basis = others
+        *_, basis, _ = others
         apart = bool(batched.x)
         k, m = (2, 1) if basis is None else basis.shape[-2:]
         each = batched._replace(weight=False), in_batched[1]

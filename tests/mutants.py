@@ -328,10 +328,10 @@ FAULTS = [
             "sampled::x_is_read_by_blocks_where_it_is_not_plain[NaN in a row without weight]",
         ),
         (
-            "weights of biases for biases",
-            "jnp.broadcast_to(jnp.sum(theta[:, problem.centre.size :], 1)[None, :], scores.shape)",
-            "jnp.broadcast_to(jnp.sum(theta, 1)[None, :], scores.shape)",
-            "sampled::the_last_pass_as_x_lies_gives_what_its_blocks_give",
+            "one class has an optimum under a penalty",
+            "unclear[0] if unclear else jnp.any(problem.used).astype(theta.dtype)",
+            "unclear[0] if unclear else jnp.ones((), theta.dtype)",
+            "logistic::a_penalised_lane_of_one_class_ends_at_once",
         ),
         (
             "the whole square of the weights",
@@ -409,6 +409,14 @@ FAULTS = [
             "moved = init.bias",
             "softmax::a_warm_start_is_at_the_optimum_at_once",
             "logistic::a_start_does_not_change_the_answer",
+        ),
+        (
+            "a column in its units, whatever its penalty",
+            "jnp.where(l2 > 0, _linalg.power_of_two(most), jnp.inf)",
+            "jnp.inf",
+            "logistic::a_penalty_of_more_than_the_squares_range_is_felt_in_full",
+            "svm::a_penalty_of_more_than_the_squares_range_is_felt_in_full",
+            "svm::a_hard_margin_of_rows_far_below_1",
         ),
         (
             "a penalty in half of the units",

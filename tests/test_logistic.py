@@ -231,6 +231,27 @@ def setosa_versicolor():
     return x[27:73], y[27:73]
 
 
+@pytest.mark.parametrize("solver", [None, solvers.lbfgs])
+@pytest.mark.parametrize("scale", [1e-8, 1e-12, 1e-15])
+def test_a_penalty_of_more_than_the_squares_range_is_felt_in_full(scale, solver):
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(40, 2))
+    x, y = (z * [1, scale]).astype(np.float32), (z[:, 0] + rng.normal(size=40) > 0).astype(int)
+
+    def weights(l2):
+        params, info = logistic.fit(x, y, l2=l2, solver=solver)
+        return params.weights, (params, info)
+
+    l2 = np.array([1e-2, 1e2], np.float32)
+    moved, (params, info) = jax.jacobian(weights, has_aux=True)(l2)
+    assert info.status == Status.CONVERGED
+    wide, (along, bias) = x.astype(float), jax.tree.map(lambda a: np.asarray(a, float), params)
+    miss = 1 / (1 + np.exp(-(wide @ along + bias))) - y
+    expected = -wide.T @ miss / 40 / l2
+    np.testing.assert_allclose(along, expected, rtol=1e-3)
+    np.testing.assert_allclose(moved[1, 1], -expected[1] / l2[1], rtol=1e-3)
+
+
 @pytest.mark.parametrize(
     "data, dtype, solver",
     [

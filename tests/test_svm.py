@@ -210,6 +210,33 @@ def test_the_gap_holds_from_the_first_step(loss):
 THOROUGH = thorough(np.float32, 1e-5)
 
 
+@pytest.mark.parametrize("loss", [losses.hinge, losses.squared_hinge])
+def test_a_penalty_of_more_than_the_squares_range_is_felt_in_full(loss):
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(40, 2))
+    x = (z * [1, 1e-15]).astype(np.float32)
+    y, l2 = (z.sum(axis=1) + rng.normal(size=40) > 0).astype(int), np.array([1e-2, 1e7], np.float32)
+    params, info = svm.fit(x, y, l2=l2, loss=loss)
+    assert info.status == Status.CONVERGED
+    wide, params = x.astype(float), jax.tree.map(lambda a: jnp.asarray(a, float), params)
+    objective = losses.objective(loss, params, wide, y, l2=l2.astype(float))
+    np.testing.assert_allclose(objective, info.objective, rtol=1e-6)
+    np.testing.assert_allclose(
+        objective, svm.fit(wide, y, l2=l2, loss=loss)[1].objective, rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1e-12, 1e-15])
+def test_a_hard_margin_of_rows_far_below_1(scale):
+    x = (SIX * [scale, 1e-3 * scale]).astype(np.float32)
+    params, info = svm.fit_hard_margin(x, np.arange(6) // 3)
+    assert info.status == Status.CONVERGED
+    wide, params = x.astype(float), jax.tree.map(lambda a: jnp.asarray(a, float), params)
+    best, _ = svm.fit_hard_margin(wide, np.arange(6) // 3)
+    margin, widest = (float(linear.margin(p, wide, np.arange(6) // 3)) for p in (params, best))
+    np.testing.assert_allclose(margin, widest, rtol=1e-5)
+
+
 @pytest.mark.parametrize("dtype, tol", [(np.float64, 1e-8), THOROUGH])
 @pytest.mark.parametrize("n", [3_001, thorough(20_000)])
 def test_many_row_blocks(n, dtype, tol):

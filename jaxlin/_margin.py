@@ -66,8 +66,8 @@ def solve(
     if kind is Kind.SQUARED:
         return _by_newton(bias, complete, problem, tol, cap)
     problem = _frame.held(problem)
-    # The objective of a hard margin may be scaled: to where columns of unit variance need no more.
-    root = jax.lax.rsqrt(problem.penalty) / problem.unit
+    # The objective of a hard margin may be scaled, as columns of about unit variance want it.
+    root = jax.lax.rsqrt(problem.penalty) / jnp.maximum(problem.unit, 1)
     least = jnp.min(jnp.where(problem.penalty > 0, root, jnp.inf), initial=jnp.inf) ** 2
     scale = jnp.where((least > 0) & (least < jnp.inf) & (kind is Kind.HARD), least, 1)
     scaled = problem._replace(penalty=problem.penalty * scale)

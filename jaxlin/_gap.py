@@ -17,7 +17,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _frame, _linalg, _rows
+from jaxlin import _frame, _linalg, _passes, _rows
 from jaxlin._frame import Problem
 from jaxlin._linalg import dot
 from jaxlin.types import Linear
@@ -63,6 +63,7 @@ class Task(NamedTuple):
 
     sign, weight: `(n,)`, t, and c of sum 1; penalty, bias: `(p,)`, and which coordinate it is
     touch: `()`, the distance of two hulls that rounding cannot tell from 0
+    columns: `(p, n)` of few rows, made once for many products, or None
     """
 
     problem: Problem
@@ -71,6 +72,7 @@ class Task(NamedTuple):
     penalty: jax.Array
     bias: jax.Array
     touch: jax.Array
+    columns: jax.Array | None = None
 
 
 def task_of(kind: Kind, problem: Problem) -> Task:
@@ -235,10 +237,19 @@ def bound(
     return Bound(theta, dual, found, primal, low, high)
 
 
+def products(task: Task, thetas: jax.Array) -> jax.Array:
+    """Scores `(q, n)` of thetas `(q, p)`."""
+    if task.columns is None:
+        return _frame.products(task.problem, thetas.T).T
+    return dot(thetas * task.problem.spread[None, :], task.columns)
+
+
 def sums(task: Task, columns: jax.Array) -> jax.Array:
     """Products `(q, p)` of columns `(n, q)` with the rows."""
     problem = task.problem
     live = _rows.where_rows(task.weight > 0, columns)
+    if task.columns is not None:
+        return dot(task.columns, live).T * problem.spread[None, :]
     if problem.rows.framed is not None:
         return dot(live.T, problem.rows.framed) * problem.spread[None, :]
 
@@ -260,6 +271,16 @@ def square(task: Task, curve: jax.Array) -> jax.Array:
 
     total, _ = _rows.fold(products, problem.rows._replace(weight=curve), SQUARE_ENTRIES)
     return total * problem.spread[None, :] * problem.spread[:, None]
+
+
+def square_and_sums(task: Task, curve: jax.Array, columns: jax.Array):
+    """As `square` and `sums`, of few rows in one product, which lanes have together."""
+    if task.columns is None:
+        return square(task, curve), sums(task, columns)
+    spread = task.problem.spread
+    live = _rows.where_rows(task.weight > 0, columns)
+    found = _passes.products(task.columns.T, curve[:, None], live) * spread[None, :]
+    return found[: spread.size] * spread[:, None], found[spread.size :]
 
 
 def pulls(task: Task, dual: jax.Array) -> jax.Array:

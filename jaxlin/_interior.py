@@ -22,7 +22,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _frame, _gap, _linalg, _loops, _platform
+from jaxlin import _frame, _gap, _linalg, _loops, _passes, _platform
 from jaxlin._frame import Problem
 from jaxlin._gap import Bound, Kind, Task
 from jaxlin._linalg import dot
@@ -98,7 +98,7 @@ def solve(
         outcome = solve(kind, reduced, tol, cap)
         theta = back(outcome.bound.theta[None])[0]
         return outcome._replace(bound=outcome.bound._replace(theta=theta))
-    task = _gap.task_of(kind, problem)
+    task = _task_of(kind, problem)
     run = _run(kind, task, tol, start(kind, task) if begin is None else begin, cap)
     best, touching = run.best, jnp.bool_(False)
     if kind is Kind.HARD:
@@ -121,7 +121,7 @@ def led(
 
     In float32 the rounding of that gap is hardly felt. Where it does not come near, nothing is led.
     """
-    task = _gap.task_of(kind, problem)
+    task = _task_of(kind, problem)
     alone, narrow = start(kind, task), functools.partial(jax.tree.map, _linalg.narrow)
     aim = _linalg.narrow(jnp.maximum(AIM * tol, SINGLE_GAP))
     found = _run(kind, narrow(task), aim / AIM, narrow(alone), cap)
@@ -138,6 +138,10 @@ def led(
     )
     near = (found.best.gap <= NEAR * aim) & jnp.all(jnp.isfinite(there.margins))
     return jax.tree.map(functools.partial(jnp.where, near), there, alone), alone, near
+
+
+def _task_of(kind: Kind, problem: Problem) -> Task:
+    return _gap.task_of(kind, problem)._replace(columns=_passes.held_columns(problem))
 
 
 def _run(kind: Kind, task: Task, tol: jax.Array, begin: State, cap: jax.Array) -> State:
@@ -209,10 +213,10 @@ def _advance(kind: Kind, task: Task, tol: jax.Array, state: State) -> State:
     # Predictor: the products' target is 0.
     rho = 1 - m if kind is not Kind.SQUARED else 1 - m - own
     columns = jnp.concatenate([_gap.of_classes(task, a), steering(rho)], axis=1)
-    pulled = _gap.sums(task, columns)
+    square, pulled = _gap.square_and_sums(task, curve, columns)
     best, better = _better(kind, state.best, _gap.bound(kind, task, theta, m, a, pulled[:2]))
     alone = jnp.where(task.problem.spread > 0, task.penalty, 1)
-    hess = _gap.square(task, curve) + jnp.diag(alone)
+    hess = square + jnp.diag(alone)
     whole = _linalg.factor(hess, RIDGE_ULPS * float(eps) * theta.size)
     ground = -(task.penalty * theta - jnp.sum(pulled[:2], axis=0))
 
@@ -237,8 +241,7 @@ def _advance(kind: Kind, task: Task, tol: jax.Array, state: State) -> State:
         return jnp.sum(jnp.where(live, c * inside, 0)) / (2 if kind is Kind.HINGE else 1)
 
     moved = _linalg.solve(whole, ground + pulled[2])  # it is only looked at where that leads
-    fresh = _frame.products(task.problem, jnp.stack([theta, moved], axis=1)) * task.sign[:, None]
-    m, dm = fresh[:, 0], fresh[:, 1]
+    m, dm = _gap.products(task, jnp.stack([theta, moved])) * task.sign[None, :]
     (_, _, da, dz, dxi), reach = moves(moved, dm, a * z, rest * xi, rho)
     reach = jnp.minimum(1, reach)
     now = products_mean(a, z, xi)
@@ -252,7 +255,7 @@ def _advance(kind: Kind, task: Task, tol: jax.Array, state: State) -> State:
         rho = rho + r_b / rest
     (force,) = _gap.sums(task, steering(rho))
     moved = solution(ground + force)
-    dm = _frame.products(task.problem, moved[:, None])[:, 0] * task.sign
+    dm = _gap.products(task, moved[None])[0] * task.sign
     step, reach = moves(moved, dm, r_a, r_b, rho)
     reach = jnp.minimum(1, REACH * reach)
     step = tuple(reach * d for d in step)

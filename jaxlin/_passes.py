@@ -223,7 +223,7 @@ def measure(
         # Of one score the trace is all of it.
         trace = bend[:, 0, 0] if problem.basis is None else None
         pull, terms = _rest(spec, problem, block, theta, scores, freed, trace)
-        return (_products(z, bend[:, first, second], pull), terms), ()
+        return (products(z, bend[:, first, second], pull), terms), ()
 
     (product, terms), _ = _rows.fold(sums, problem.rows, _curved_entries(m))
     pairs = first.size * p
@@ -261,7 +261,7 @@ def rounding_of_scores(problem: Problem, theta: jax.Array) -> jax.Array:
 
 
 @jax.custom_batching.custom_vmap
-def _products(z: jax.Array, curve: jax.Array, rest: jax.Array) -> jax.Array:
+def products(z: jax.Array, curve: jax.Array, rest: jax.Array) -> jax.Array:
     """z' diag(curve) z for each column of `curve (rows, r)`, and rest' z, as rows of one product.
 
     All in one: each reduction of its own is compiled for as long as it.
@@ -272,7 +272,7 @@ def _products(z: jax.Array, curve: jax.Array, rest: jax.Array) -> jax.Array:
     return dot(jnp.concatenate([curved, rest], axis=1).T, z)
 
 
-@_products.def_vmap
+@products.def_vmap
 def _(axis_size, in_batched, z, curve, rest):
     """Lanes that share x share the products of its columns, and each is one row of a product."""
     n, p = z.shape[-2:]
@@ -292,7 +292,7 @@ def _(axis_size, in_batched, z, curve, rest):
 
 
 def _products_across(z: jax.Array, curve: jax.Array, rest: jax.Array) -> jax.Array:
-    """As `_products`, and of lanes, with rows as columns, which batches well."""
+    """As `products`, and of lanes, with rows as columns, which batches well."""
     across = jnp.swapaxes(z, -1, -2)
     curved = jnp.swapaxes(curve, -1, -2)[..., None, :] * across[..., None, :, :]
     square = dot(curved.reshape(*curve.shape[:-2], -1, z.shape[-2]), z)

@@ -244,21 +244,21 @@ def products(task: Task, thetas: jax.Array) -> jax.Array:
     return dot(thetas * task.problem.spread[None, :], task.columns)
 
 
-def sums(task: Task, columns: jax.Array) -> jax.Array:
-    """Products `(q, p)` of columns `(n, q)` with the rows."""
+def sums(task: Task, pulls: jax.Array) -> jax.Array:
+    """Products `(q, p)` of pulls `(q, n)` with the rows."""
     problem = task.problem
-    live = _rows.where_rows(task.weight > 0, columns)
+    live = jnp.where(task.weight > 0, pulls, 0)
     if task.columns is not None:
-        return dot(task.columns, live).T * problem.spread[None, :]
+        return dot(task.columns, live.T).T * problem.spread[None, :]
     if problem.rows.framed is not None:
-        return dot(live.T, problem.rows.framed) * problem.spread[None, :]
+        return dot(live, problem.rows.framed) * problem.spread[None, :]
 
     def products(block):
         # The last block may hold rows that were seen, which have no weight there.
         unseen = _rows.where_rows(block.weight > 0, block.y)
         return dot(unseen.T, _frame.columns(problem, block)), ()
 
-    return _rows.fold(products, problem.rows._replace(y=live))[0] * problem.spread[None, :]
+    return _rows.fold(products, problem.rows._replace(y=live.T))[0] * problem.spread[None, :]
 
 
 def square(task: Task, curve: jax.Array) -> jax.Array:
@@ -273,13 +273,13 @@ def square(task: Task, curve: jax.Array) -> jax.Array:
     return total * problem.spread[None, :] * problem.spread[:, None]
 
 
-def square_and_sums(task: Task, curve: jax.Array, columns: jax.Array):
+def square_and_sums(task: Task, curve: jax.Array, pulls: jax.Array):
     """As `square` and `sums`, of few rows in one product, which lanes have together."""
     if task.columns is None:
-        return square(task, curve), sums(task, columns)
+        return square(task, curve), sums(task, pulls)
     spread = task.problem.spread
-    live = _rows.where_rows(task.weight > 0, columns)
-    found = _passes.products(task.columns.T, curve[:, None], live) * spread[None, :]
+    live = jnp.where(task.weight > 0, pulls, 0)
+    found = _passes.products(task.columns.T, curve[:, None], live.T) * spread[None, :]
     return found[: spread.size] * spread[:, None], found[spread.size :]
 
 
@@ -289,10 +289,10 @@ def pulls(task: Task, dual: jax.Array) -> jax.Array:
 
 
 def of_classes(task: Task, dual: jax.Array) -> jax.Array:
-    """c a t of the rows of one class and of the other, `(n, 2)`."""
+    """c a t of the rows of one class and of the other, `(2, n)`."""
     pull = task.weight * dual * task.sign
     positive = task.sign > 0
-    return jnp.stack([jnp.where(positive, pull, 0), jnp.where(positive, 0, pull)], axis=1)
+    return jnp.stack([jnp.where(positive, pull, 0), jnp.where(positive, 0, pull)])
 
 
 def radius(problem: Problem) -> jax.Array:

@@ -208,12 +208,12 @@ def _advance(kind: Kind, task: Task, tol: jax.Array, state: State) -> State:
     curve = jnp.where(live, c / spread, 0)
 
     def steering(rho):
-        return (task.sign * curve * jnp.where(live, rho, 0))[:, None]
+        return (task.sign * curve * jnp.where(live, rho, 0))[None]
 
     # Predictor: the products' target is 0.
     rho = 1 - m if kind is not Kind.SQUARED else 1 - m - own
-    columns = jnp.concatenate([_gap.of_classes(task, a), steering(rho)], axis=1)
-    square, pulled = _gap.square_and_sums(task, curve, columns)
+    pulls = jnp.concatenate([_gap.of_classes(task, a), steering(rho)])
+    square, pulled = _gap.square_and_sums(task, curve, pulls)
     best, better = _better(kind, state.best, _gap.bound(kind, task, theta, m, a, pulled[:2]))
     alone = jnp.where(task.problem.spread > 0, task.penalty, 1)
     hess = square + jnp.diag(alone)
@@ -314,7 +314,7 @@ def _closed(task: Task, best: Bound) -> tuple[Bound, jax.Array]:
     def polish(_, dual):
         weight = task.weight * dual
         share = weight / jnp.maximum(jnp.sum(weight), jnp.finfo(weight.dtype).tiny)
-        (pull,) = _gap.sums(task, (share * task.sign)[:, None])
+        (pull,) = _gap.sums(task, (share * task.sign)[None])
         square = _gap.square(task, jnp.where(task.weight > 0, share**2, 0))
         alone = jnp.where(task.problem.spread > 0, 0, 1).astype(weight.dtype)
         eps = float(jnp.finfo(weight.dtype).eps)

@@ -293,10 +293,14 @@ def _(axis_size, in_batched, z, curve, rest):
 
 def _products_across(z: jax.Array, curve: jax.Array, rest: jax.Array) -> jax.Array:
     """As `products`, and of lanes, with rows as columns, which batches well."""
-    across = jnp.swapaxes(z, -1, -2)
+    across, n = jnp.swapaxes(z, -1, -2), z.shape[-2]
     curved = jnp.swapaxes(curve, -1, -2)[..., None, :] * across[..., None, :, :]
-    square = dot(curved.reshape(*curve.shape[:-2], -1, z.shape[-2]), z)
-    return jnp.concatenate([square, jnp.swapaxes(dot(across, rest), -1, -2)], axis=-2)
+    curved = curved.reshape(*curve.shape[:-2], -1, n)
+    if rest.shape[-1] == 1:  # the product of a vector is quick by itself
+        sums = jnp.swapaxes(dot(across, rest), -1, -2)
+        return jnp.concatenate([dot(curved, z), sums], axis=-2)
+    rest = jnp.broadcast_to(jnp.swapaxes(rest, -1, -2), (*curved.shape[:-2], rest.shape[-1], n))
+    return dot(jnp.concatenate([curved, rest], axis=-2), z)
 
 
 def _curvature(spec: Spec, problem: Problem, block: _rows.Rows, scores: jax.Array) -> jax.Array:

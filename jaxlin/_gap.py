@@ -161,19 +161,18 @@ def bound(
     `doubt (n,)` of the margins the gap holds whatever they are.
     """
     c, t, penalty = task.weight, task.sign, task.penalty
-    over_rows = functools.partial(_rows.sum_rows, axis=task.problem.rows.axis)
+    over_rows = functools.partial(_over_rows, task)
     held = penalty > 0
     if task.problem.spread.size > task.problem.centre.size:
         # The heavier class is scaled down, so that sum c a t = 0.
-        sides = jnp.stack([t > 0, t < 0], axis=1)
-        above, below = over_rows(jnp.where(sides, (c * dual)[:, None], 0))
+        above, below = over_rows(*(jnp.where(side, c * dual, 0) for side in (t > 0, t < 0)))
         lesser = jnp.minimum(above, below)
         parts = jnp.stack([lesser / jnp.where(a > 0, a, 1) for a in (above, below)])
     else:
         parts = jnp.ones(2, dual.dtype)
     dual = dual * jnp.where(t > 0, parts[0], parts[1])
     pull = jnp.sum(parts[:, None] * pulled, axis=0)
-    total = over_rows(c * dual)
+    (total,) = over_rows(c * dual)
     weights = jnp.where(held, theta, 0)
     size = jnp.sum(penalty * weights**2)
     reached = jnp.where(held, pull / jnp.where(held, penalty, 1), 0)
@@ -217,8 +216,8 @@ def bound(
         each, cost = costs(short)
         if doubt is not None:  # convex in the margins: the ends are the worst
             each = jnp.maximum(costs(short + doubt)[0], costs(short - doubt)[0])
-        terms = jnp.where((c > 0)[:, None], c[:, None] * jnp.stack([each, cost], axis=1), 0)
-        missing, primal, left = over_rows(jnp.concatenate([terms, (c * dual * t)[:, None]], axis=1))
+        terms = (jnp.where(c > 0, c * a, 0) for a in (each, cost))
+        missing, primal, left = over_rows(*terms, c * dual * t)
         primal = primal + size / 2
         # What is left of the sum is rounding.
         missing += jnp.abs(jnp.sum(jnp.where(task.bias, theta, 0)) * left)
@@ -235,6 +234,12 @@ def bound(
         found = jnp.where((low > 0) & (length > 0), found, infinite)
         primal = jnp.where(low > 0, primal, infinite)
     return Bound(theta, dual, found, primal, low, high)
+
+
+def _over_rows(task: Task, *vectors: jax.Array) -> jax.Array:
+    """The sum of each of the vectors `(n,)`."""
+    sums = jnp.stack([_linalg.inner(a, jnp.ones_like(a)) for a in vectors])
+    return _rows.across(sums, (), task.problem.rows.axis)[0]
 
 
 def products(task: Task, thetas: jax.Array) -> jax.Array:

@@ -233,7 +233,7 @@ def _advance(kind: Kind, task: Task, tol: jax.Array, state: State) -> State:
         if kind is Kind.HINGE:
             pairs += [(rest, -da), (xi, dxi)]
         limits = [jnp.where(live & (d < 0), -v / jnp.where(d < 0, d, 1), jnp.inf) for v, d in pairs]
-        reach = functools.reduce(jnp.minimum, [jnp.min(limit, initial=jnp.inf) for limit in limits])
+        reach = jnp.min(functools.reduce(jnp.minimum, limits), initial=jnp.inf)
         return (moved, dm, da, dz, dxi), reach
 
     def products_mean(a, z, xi):

@@ -238,7 +238,7 @@ def _advance(kind: Kind, task: Task, tol: jax.Array, state: State) -> State:
 
     def products_mean(a, z, xi):
         inside = a * z + (1 - a) * xi if kind is Kind.HINGE else a * z
-        return jnp.sum(jnp.where(live, c * inside, 0)) / (2 if kind is Kind.HINGE else 1)
+        return _linalg.inner(c, jnp.where(live, inside, 0)) / (2 if kind is Kind.HINGE else 1)
 
     moved = _linalg.solve(whole, ground + pulled[2])  # it is only looked at where that leads
     m, dm = _gap.products(task, jnp.stack([theta, moved])) * task.sign[None, :]

@@ -22,6 +22,8 @@ from jaxlin.types import Linear
 SAMPLE_ROWS = 64
 # Rows sampled for the frame of an x of one's own, or all of so many.
 CENTRE_ROWS, ALL_ROWS = 512, 2048
+# Columns whose largest entry is within this factor of 1 are not scaled.
+UNITS = 2.0**30
 # Of x, up to which its columns in the frame may be held: 64 MiB in float64.
 HELD_ENTRIES = 2**23
 # The score of an absent class: its probability is exactly 0, and so is all that comes of it.
@@ -87,12 +89,9 @@ def _standing(rows: _rows.Rows, bias: jax.Array) -> _Standing:
     held = (sample.weight > 0)[:, None]
     apart = jnp.where(held, sample.x - first[None, :], 0)
     sums = jnp.sum(sample.weight), dot(sample.weight, apart)
-    largest = jnp.max(jnp.where(held, jnp.abs(sample.x), 0), axis=0)
-    (total, apart), largest = _rows.across(sums, largest, rows.axis)
+    (total, apart), _ = _rows.across(sums, (), rows.axis)
     mean = first + apart / jnp.where(total > 0, total, 1)
-    found = _moments(rows, jnp.where(bias, mean, 0), _scale(largest))
-    if not isinstance(rows, _rows.Streamed) and sample.weight.size == rows.weight.size:
-        return found
+    found = _moments(rows, jnp.where(bias, mean, 0), jnp.ones_like(mean))
 
     def of_all(rows, centre):
         def maxima(block):
@@ -100,10 +99,8 @@ def _standing(rows: _rows.Rows, bias: jax.Array) -> _Standing:
 
         return _moments(rows, centre, _scale(_rows.fold(maxima, rows)[1]))
 
-    # No square may leave the range, of whatever the sample has missed.
-    safe = math.sqrt(_checks.safe_range(largest.dtype))
-    near = (found.largest <= safe) & ((largest > 0) | (found.largest >= 1 / safe))
-    near |= found.largest == 0
+    # No square may leave the range, in float32 either.
+    near = (found.largest <= UNITS) & (found.largest >= 1 / UNITS) | (found.largest == 0)
     return _linalg.when(~jnp.all(near), of_all, found, (rows, found.centre))
 
 

@@ -36,7 +36,7 @@ LEAST_STEP = 1e-6
 # Products that fall to this part of themselves are progress too.
 FALLING = 0.95
 # Units of p * eps that keep the matrix factorable.
-RIDGE_ULPS = 4.0
+RIDGE_ULPS = 1.0
 POLISHES = 3  # of the duals that show that hulls touch
 # The loop aims at this part of the tolerance, as the returned params are rounded once more; below
 # the other it ends where a step gains nothing.
@@ -238,7 +238,7 @@ def _advance(kind: Kind, task: Task, tol: jax.Array, state: State) -> State:
 
     def products_mean(a, z, xi):
         inside = a * z + (1 - a) * xi if kind is Kind.HINGE else a * z
-        return _linalg.inner(c, jnp.where(live, inside, 0)) / (2 if kind is Kind.HINGE else 1)
+        return jnp.sum(jnp.where(live, c * inside, 0)) / (2 if kind is Kind.HINGE else 1)
 
     moved = _linalg.solve(whole, ground + pulled[2])  # it is only looked at where that leads
     m, dm = _gap.products(task, jnp.stack([theta, moved])) * task.sign[None, :]

@@ -462,7 +462,7 @@ FAULTS = [
             "svm::the_bias_is_the_one_that_is_returned",
         ),
         (
-            "what a sample missed has its scale",
+            "a column far from 1 is not scaled",
             "_linalg.when(~jnp.all(near),",
             "_linalg.when(jnp.bool_(False),",
             "logistic::a_column_of_zeros_but_for_a_few_rows_is_solved_in_its_units",
@@ -476,6 +476,18 @@ FAULTS = [
     ),
     *of(
         "_sampled.py",
+        (
+            "a chord away",
+            "theta - jnp.where(short, dot(root.T, half), 0)",
+            "theta + jnp.where(short, dot(root.T, half), 0)",
+            "sampled::chords_lead_near_where_the_weights_are_alike_and_nowhere_else",
+        ),
+        (
+            "a chord, however far",
+            "short = jnp.sum(half**2) <= SHORT",
+            "short = jnp.sum(half**2) <= jnp.inf",
+            "sampled::chords_lead_near_where_the_weights_are_alike_and_nowhere_else",
+        ),
         (
             "a separated sample tells",
             " & (curve >= least)",
@@ -1116,6 +1128,12 @@ FAULTS = [
     ),
     *of(
         "_rows.py",
+        (
+            "by rows the largest of rows without weight",
+            "jnp.where(held[None, :], row[:, None], 0)",
+            "jnp.where(True, row[:, None], 0)",
+            "lanes::the_largest_of_rows_with_weight_by_lanes",
+        ),
         (
             "the largest of rows without weight",
             "jnp.max(jnp.where(held, column[None, :], 0), 1)",

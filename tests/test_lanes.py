@@ -125,7 +125,9 @@ def test_lanes_that_share_all_but_weights_are_single_fits(name, kind):
         assert np.mean(said.steps[proper]) < np.mean(told.steps[proper]) - 0.5
 
 
-def test_the_largest_of_rows_with_weight_by_lanes():
+@pytest.mark.parametrize("row_entries", [1, 1000])
+def test_the_largest_of_rows_with_weight_by_lanes(monkeypatch, row_entries):
+    monkeypatch.setattr(_rows, "ROW_ENTRIES", row_entries)
     rng = np.random.default_rng(0)
     weight, a = rng.integers(0, 2, (9, 6)).astype(float), rng.random((6, 4))
     weight[0], a[2] = 0, np.inf

@@ -69,6 +69,27 @@ def test_a_sample_is_near_the_optimum_of_all():
         assert ratios.min() > 0.5 and ratios.max() < 2
 
 
+def test_chords_lead_near_where_the_weights_are_alike_and_nowhere_else():
+    x, y = drawn(500, 10)
+    whole = problem_of(x, y)
+    theta, hess, _, found = _sampled.descended(SPEC, whole, jnp.zeros((1, 11)), None)
+    assert found
+    root = _linalg.inverse_root(_linalg.factor(hess))
+
+    def residuals(weight):
+        lane = problem_of(x, y, sample_weight=weight)
+        lane = whole._replace(rows=lane.rows)
+        led = _sampled.chords(SPEC, lane, theta, root)
+        return [_passes.light(SPEC, lane, at).residual for at in (theta, led)], led
+
+    for seed in range(5):
+        draws = np.random.default_rng(seed).multinomial(500, np.full(500, 1 / 500))
+        (before, after), _ = residuals(draws.astype(float))
+        assert after < before / 5
+    _, led = residuals(np.arange(500) % 50 == 0)
+    np.testing.assert_array_equal(led, theta)
+
+
 def test_a_curvature_counts_the_penalty_once():
     problem = problem_of(*drawn(4000, 4), l2=10.0)
     theta, about = optimum(problem)

@@ -369,10 +369,10 @@ def _pulled(pull: jax.Array, z: jax.Array) -> jax.Array:
 def _assemble(problem: Problem, theta: jax.Array, columns: jax.Array, terms: jax.Array) -> Point:
     """The point, of the products of slopes with the columns, and of the sums of `_rest`."""
     grad = gradient_of(problem, theta, columns)
-    value, square, tilt, curve, *unclear = terms
+    value, square, tilt, curve, *counted = terms
     eps = jnp.finfo(theta.dtype).eps
     # Where all weights have a penalty only the biases are free, which no two classes agree with.
-    unclear = unclear[0] if unclear else jnp.any(problem.used).astype(theta.dtype)
+    unclear = counted[0] if counted else jnp.any(problem.used).astype(theta.dtype)
     size = jnp.abs(theta)
     moved = jnp.sum(size * problem.sizes[0][None, :])
     return Point(

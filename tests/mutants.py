@@ -329,8 +329,8 @@ FAULTS = [
         ),
         (
             "one class has an optimum under a penalty",
-            "unclear[0] if unclear else jnp.any(problem.used).astype(theta.dtype)",
-            "unclear[0] if unclear else jnp.ones((), theta.dtype)",
+            "counted[0] if counted else jnp.any(problem.used).astype(theta.dtype)",
+            "counted[0] if counted else jnp.ones((), theta.dtype)",
             "logistic::a_penalised_lane_of_one_class_ends_at_once",
         ),
         (

@@ -794,7 +794,7 @@ FAULTS = [
             "where float32 led astray is the end",
             "return (turn == 0) | ((turn == 1) & near & ~(plane.bound.gap <= tol))",
             "return turn == 0",
-            "svm::float32_leads_a_large_fit",
+            "svm::where_float32_leads_astray_all_steps_are_made_anew",
         ),
         (
             "no derivative",

@@ -45,7 +45,8 @@ class Problem(NamedTuple):
     free: `(p,)`, coordinates in play without penalty
     idle: `(d,)`, columns that are asked for but hold one value, and have no penalty
     basis: `(K, m)`, orthonormal, 0 in the rows of absent classes; or None for one score
-    used: `(m,)`, the columns of the basis that are not 0
+    used: `(m,)`, the columns of the basis that are not 0; none where fewer than two classes have
+      weight
     """
 
     rows: _rows.Rows

@@ -27,6 +27,7 @@ from jaxlin._checks import Axis, Table, safe_range, working_dtype
 # and all such numbers are a CPU's, see `block_rows`.
 BLOCK_ENTRIES = 50_000
 MIN_BLOCK_ROWS = 256
+# Up to so many columns a reduction along rows is quicker than a product, which wants them written.
 FEW_COLUMNS = 16
 # Of a row in so many lanes, which is worth a turn of a loop.
 ROW_ENTRIES = 256

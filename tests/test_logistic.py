@@ -239,7 +239,7 @@ def test_a_penalty_of_more_than_the_squares_range_is_felt_in_full(scale, solver)
     x, y = (z * [1, scale]).astype(np.float32), (z[:, 0] + rng.normal(size=40) > 0).astype(int)
 
     def weights(l2):
-        params, info = logistic.fit(x, y, l2=l2, solver=solver)
+        params, info = logistic.fit(x, y, l2=l2, solver=solver, tol=1e-6)
         return params.weights, (params, info)
 
     l2 = np.array([1e-2, 1e2], np.float32)
@@ -248,8 +248,8 @@ def test_a_penalty_of_more_than_the_squares_range_is_felt_in_full(scale, solver)
     wide, (along, bias) = x.astype(float), jax.tree.map(lambda a: np.asarray(a, float), params)
     miss = 1 / (1 + np.exp(-(wide @ along + bias))) - y
     expected = -wide.T @ miss / 40 / l2
-    np.testing.assert_allclose(along, expected, rtol=1e-3)
-    np.testing.assert_allclose(moved[1, 1], -expected[1] / l2[1], rtol=1e-3)
+    np.testing.assert_allclose(along, expected, rtol=2e-5)
+    np.testing.assert_allclose(moved[1, 1], -expected[1] / l2[1], rtol=2e-5)
 
 
 @pytest.mark.parametrize(

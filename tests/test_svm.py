@@ -226,6 +226,19 @@ def test_a_penalty_of_more_than_the_squares_range_is_felt_in_full(loss):
     )
 
 
+def test_many_classes_feel_a_penalty_of_more_than_the_squares_range():
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(60, 2))
+    x, l2 = (z * [1, 1e-15]).astype(np.float32), np.array([1e-2, 1e7], np.float32)
+    y = (z[:, :1] + rng.normal(size=(60, 2)) > [-0.4, 0.4]).sum(axis=1)
+    params, info = svm.fit_crammer_singer(x, y, l2=l2, num_classes=3)
+    best, exact = svm.fit_crammer_singer(x.astype(float), y, l2=l2.astype(float), num_classes=3)
+    assert info.status == exact.status == Status.CONVERGED
+    np.testing.assert_allclose(info.objective, exact.objective, rtol=1e-5)
+    sizes = [np.sum(l2 * np.asarray(p.weights, float) ** 2) for p in (params, best)]
+    np.testing.assert_allclose(*sizes, rtol=2e-3)  # a gap of 1e-5 leaves its root
+
+
 @pytest.mark.parametrize("scale", [1e-8, 1e-12, 1e-15])
 def test_a_hard_margin_of_rows_far_below_1(scale):
     x = (SIX * [scale, 1e-3 * scale]).astype(np.float32)

@@ -187,8 +187,7 @@ def _problem(spec, rows, l2, present):
 
 @functools.partial(jax.jit, static_argnums=0)
 def _lower(spec, problem):
-    theta = jnp.zeros((problem.used.size, problem.spread.size), problem.spread.dtype)
-    _, precondition = _risk.begun(spec, problem, theta, True)
+    precondition = _risk.preconditioner(spec, problem)
     return None if precondition is None else jnp.linalg.cholesky(precondition)
 
 

@@ -92,13 +92,14 @@ def _standing(rows: _rows.Rows, bias: jax.Array) -> _Standing:
     sums = jnp.sum(sample.weight), dot(sample.weight, apart)
     (total, apart), _ = _rows.across(sums, (), rows.axis)
     mean = first + apart / jnp.where(total > 0, total, 1)
-    found = _moments(rows, jnp.where(bias, mean, 0), jnp.ones_like(mean))
+    moments = _moments_by_entries if _rows.is_long(rows) else _moments
+    found = moments(rows, jnp.where(bias, mean, 0), jnp.ones_like(mean))
 
     def of_all(rows, centre):
         def maxima(block):
             return (), _rows.largest(block.weight, jnp.abs(block.x))
 
-        return _moments(rows, centre, _scale(_rows.fold(maxima, rows)[1]))
+        return moments(rows, centre, _scale(_rows.fold(maxima, rows)[1]))
 
     # No square may leave the range, in float32 either.
     near = (found.largest <= UNITS) & (found.largest >= 1 / UNITS) | (found.largest == 0)
@@ -144,6 +145,17 @@ def _moments(rows: _rows.Rows, centre: jax.Array, scale: jax.Array) -> _Standing
         return sums, _rows.largest(block.weight, jnp.abs(z))
 
     (mean, square), largest = _rows.fold(moments, rows)
+    return _Standing(centre, scale, mean, square, largest)
+
+
+def _moments_by_entries(rows: _rows.Rows, centre: jax.Array, scale: jax.Array) -> _Standing:
+    """As `_moments`, of one x."""
+
+    def moments(block):
+        z, weight = (block.x - centre[None, :]) * scale[None, :], block.weight[:, None]
+        return (weight * z, weight * z * z), jnp.where(weight > 0, jnp.abs(z), 0)
+
+    (mean, square), largest = _rows.fold_entries(moments, rows)
     return _Standing(centre, scale, mean, square, largest)
 
 

@@ -162,11 +162,15 @@ def half_solve(f: Factor, b: jax.Array) -> jax.Array:
     return jax.scipy.linalg.solve_triangular(f.lower, scale * b, lower=True)
 
 
+def other_half(f: Factor, half: jax.Array) -> jax.Array:
+    """A^-1 b of the `half_solve` of b."""
+    scale = f.scale.reshape(f.scale.shape + (1,) * (half.ndim - 1))
+    return scale * jax.scipy.linalg.solve_triangular(f.lower, half, lower=True, trans=1)
+
+
 def solve(f: Factor, b: jax.Array) -> jax.Array:
     """A^-1 b for `b: (p,)` or `(p, m)`."""
-    scale = f.scale.reshape(f.scale.shape + (1,) * (b.ndim - 1))
-    half = half_solve(f, b)
-    return scale * jax.scipy.linalg.solve_triangular(f.lower, half, lower=True, trans=1)
+    return other_half(f, half_solve(f, b))
 
 
 @jax.jit

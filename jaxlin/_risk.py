@@ -29,6 +29,7 @@ from jaxlin import (
     _mixed,
     _newton,
     _passes,
+    _quasi,
     _rows,
     _sampled,
     _truncated,
@@ -437,6 +438,9 @@ def _found(spec, problem, start, tol, cap, doubted) -> _newton.Outcome:
     """Where the solver ends, and what one pass says of it."""
     # Another pass rounds otherwise.
     below = 0.9 * tol
+    if _has_optimum(spec, problem, start) and not doubted:
+        theta, curved = _sampled.optimum(spec, problem)
+        return _outcome(problem, *_quasi.descend(spec, problem, theta, curved, tol, cap))
     if is_truncated(spec):
         theta, steps, spent = _truncated.descend(spec, problem, start, below, cap, doubted=doubted)
         outcome = without_hessian(spec, problem, theta, steps)
@@ -467,11 +471,10 @@ def _found(spec, problem, start, tol, cap, doubted) -> _newton.Outcome:
     if _may_be_simple(spec, problem, start):
         theta, steps = _simply(spec, problem, start, run, cap)
     else:
-        begin, precondition = begun(spec, problem, start, doubted)
-        lower = None
+        precondition, lower = preconditioner(spec, problem), None
         if precondition is None and not isinstance(problem.rows, _rows.Streamed):
             lower = jnp.sqrt(_sampled.diagonal(spec, problem))
-        theta, steps, _ = run(begin, cap, precondition=precondition, lower=lower)
+        theta, steps, _ = run(start, cap, precondition=precondition, lower=lower)
     return without_hessian(spec, problem, theta, steps)
 
 
@@ -517,7 +520,11 @@ def limit_of(one: jax.Array, bias: bool, dtype: Any) -> Hyperplane:
 
 def without_hessian(spec, problem, theta, steps) -> _newton.Outcome:
     """What one pass says of a point that another solver found."""
-    point = _passes.light(spec, problem, theta)
+    return _outcome(problem, _passes.light(spec, problem, theta), steps)
+
+
+def _outcome(problem: Problem, point: _passes.Point, steps: jax.Array) -> _newton.Outcome:
+    """What is proved of a point whose Hessian is not known."""
     never = jnp.bool_(False)
     # A penalty on every weight leaves only the bias free, which two classes hold.
     coercive = ~jnp.any(problem.free[: problem.centre.size]) & ~jnp.any(problem.idle)
@@ -530,19 +537,15 @@ def is_open(outcome: _newton.Outcome, tol: jax.Array) -> jax.Array:
     return ~(passed | outcome.separated | outcome.quasi) & jnp.isfinite(outcome.point.value)
 
 
-def begun(
-    spec: Spec, problem: Problem, start: jax.Array, given: bool
-) -> tuple[jax.Array, jax.Array | None]:
-    """Where a solver starts, unless the user has `given` that, and its preconditioner, `(p, p)`."""
-    if _has_optimum(spec, problem, start) and not given:
-        return _sampled.optimum(spec, problem)
-    return start, _curvature(spec, problem) if _sampled.is_dense(problem) else None
-
-
 def _has_optimum(spec: Spec, problem: Problem, start: jax.Array) -> bool:
     """Whether that of a sample is worth what it costs."""
     few = start.size <= NEWTON_LIMIT and _sampled.spares(problem)
     return bool(spec.solver is None and spec.penalised and few and start.shape[0] == 1)
+
+
+def preconditioner(spec: Spec, problem: Problem) -> jax.Array | None:
+    """Of a solver that starts at 0, `(p, p)`."""
+    return _curvature(spec, problem) if _sampled.is_dense(problem) else None
 
 
 def _curvature(spec: Spec, problem: Problem) -> jax.Array:

@@ -4,6 +4,8 @@ A solver that begins there, in units of that curvature, goes over all rows a han
 sample costs as much as one or two of these. Nothing is concluded from it. Shapes as in `_passes`.
 """
 
+import math
+
 import jax
 import jax.numpy as jnp
 
@@ -72,8 +74,11 @@ def optimum(spec: Spec, problem: Problem) -> tuple[jax.Array, jax.Array]:
     nothing = jnp.zeros((1, p), problem.spread.dtype)
     first = of(problem, FIRST_ROWS * p)
     theta, _, curve, found = descended(spec, first, nothing, None)
-    sample = of(problem, max(OPTIMUM_ROWS * p, _all(problem) // PART))
-    theta, hess, _, found = descended(spec, sample, jnp.where(found, theta, 0), curve)
+    count = max(OPTIMUM_ROWS * p, _all(problem) // PART)
+    sample = of(problem, count)
+    # The sample's optimum is no nearer to that of all than this.
+    tol = max(TOL, math.sqrt(p / count) / 2)
+    theta, hess, _, found = descended(spec, sample, jnp.where(found, theta, 0), curve, tol)
     unpenalised = jnp.where(problem.spread > 0, problem.penalty, 1)
     curved, few = _whole(problem, sample, hess - jnp.diag(unpenalised))
     curved = _linalg.when(
@@ -82,7 +87,7 @@ def optimum(spec: Spec, problem: Problem) -> tuple[jax.Array, jax.Array]:
     return jnp.where(found & ~few, theta, 0), curved
 
 
-def descended(spec, sample, start, at_zero):
+def descended(spec, sample, start, at_zero, tol=TOL):
     """Where Newton's method ends, the Hessian a step before, the curve at the start, and if found.
 
     It is not found where too little of the curve `at_zero` is left, by default that of the start.
@@ -98,7 +103,7 @@ def descended(spec, sample, start, at_zero):
 
     def unfinished(carry):
         _, i, (residual, _), *_ = carry
-        return (i < STEPS) & ~(residual <= TOL)
+        return (i < STEPS) & ~(residual <= tol)
 
     p = start.size
     unknown = jnp.full((), jnp.inf, start.dtype)
@@ -107,7 +112,7 @@ def descended(spec, sample, start, at_zero):
         unfinished, *_loops.steady(advance, init)
     )
     least = LEAST_CURVE * (first if at_zero is None else at_zero)
-    found = (residual <= TOL) & (curve >= least) & jnp.all(jnp.isfinite(theta))
+    found = (residual <= tol) & (curve >= least) & jnp.all(jnp.isfinite(theta))
     return theta, hess, first, found
 
 

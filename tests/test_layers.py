@@ -47,6 +47,7 @@ BELOW = [
     "_newton",
     "_mixed",
     "_sampled",
+    "_quasi",
     "_truncated",
     "_dual",
     "_wide",

@@ -63,6 +63,34 @@ def test_folds_are_direct_sums(n, dtype):
     assert_folds(result, direct(data), np.finfo(dtype).eps)
 
 
+SIDE = _rows.SIDE_ENTRIES // D
+
+
+@pytest.mark.parametrize("n", [_rows.SIDES * SIDE + 1, 16 * SIDE, 17 * SIDE - 1, 20 * SIDE])
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float32, np.float64])
+def test_folds_by_entries_are_direct_sums(n, dtype):
+    data = table(n, dtype)
+    hidden = np.flatnonzero(np.asarray(data.sample_weight) == 0)[:3]
+    junk = np.array(data.x)
+    junk[hidden] = np.array([[np.nan], [np.inf], [300.0]]).astype(dtype)
+
+    @jax.jit
+    def folded(data):
+        rows, *_ = _rows.prepare(data, num_classes=3)
+        assert _rows.is_long(rows) and not _rows.is_long(_rows.take(rows, 0, _rows.SIDES * SIDE))
+
+        def terms(block):
+            weight = block.weight[:, None]
+            return {"x": weight * block.x}, jnp.where(weight > 0, block.x, -jnp.inf)
+
+        return _rows.fold_entries(terms, rows)
+
+    sums, largest = direct(data)
+    found = folded(data._replace(x=jnp.asarray(junk)))
+    eps = max(np.finfo(np.float32).eps if dtype != np.float64 else 0, np.finfo(np.float64).eps)
+    assert_folds(found, ({"x": sums["x"]}, largest), eps)
+
+
 @pytest.mark.parametrize("name", ["fold", "fold_and_map"])
 def test_many_small_terms_keep_their_digits(name):
     """A block's product of two vectors is not begun from the sum so far."""

@@ -1,4 +1,6 @@
-"""Large binary fits: where they start, in what units, and how they read x."""
+"""Large binary fits: where they start, in what units, how they go on, and how they read x."""
+
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +14,7 @@ from jaxlin import (
     _frame,
     _linalg,
     _passes,
+    _quasi,
     _risk,
     _rows,
     _sampled,
@@ -88,6 +91,45 @@ def test_chords_lead_near_where_the_weights_are_alike_and_nowhere_else():
         assert after < before / 5
     _, led = residuals(np.arange(500) % 50 == 0)
     np.testing.assert_array_equal(led, theta)
+
+
+# --- the steps from there -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wrong", [1 / 100, 1.0, 100.0])
+def test_steps_arrive_whatever_the_curvature_is_wrong_by(wrong):
+    problem = problem_of(*drawn(4000, 4))
+    theta, about = optimum(problem)
+
+    @functools.partial(jax.jit, static_argnums=1)
+    def descend(problem, cap):
+        return _quasi.descend(SPEC, problem, theta, wrong * about, jnp.float64(1e-10), cap)
+
+    values, steps = zip(*[descend(problem, cap) for cap in range(30)], strict=True)
+    assert values[-1].residual <= 1e-10
+    assert [int(s) for s in steps] == [min(i, int(steps[-1])) for i in range(30)]
+    assert np.all(np.diff([point.value for point in values]) <= 1e-15)
+    if wrong == 1:
+        residuals = np.array([point.residual for point in values[: int(steps[-1]) + 1]])
+        assert np.all(residuals[1:] < residuals[:-1] / 2)
+
+
+def test_a_quasi_newton_update_holds_what_was_seen():
+    rng = np.random.default_rng(0)
+    root = rng.normal(size=(5, 5))
+    inverse, step = root @ root.T, rng.normal(size=5)
+    change = rng.normal(size=5) / 3 + step
+    assert step @ change > 0
+    expected = 10 * step @ change
+    moved = _quasi._updated(inverse, step, change, expected)
+    np.testing.assert_allclose(moved @ change, step, rtol=1e-12)
+    np.testing.assert_allclose(moved, moved.T, rtol=1e-12)
+    assert np.linalg.eigvalsh(moved).min() > 0
+    # A quadratic of less curvature in all directions is known from one.
+    known = _quasi._updated(np.eye(5), step, step / 10, step @ step)
+    np.testing.assert_allclose(known, 10 * np.eye(5), atol=1e-12)
+    for bad in (-change, 0 * change, np.nan * change, 1e-5 * change):
+        np.testing.assert_array_equal(_quasi._updated(inverse, step, bad, expected), inverse)
 
 
 def test_a_curvature_counts_the_penalty_once():

@@ -1,0 +1,117 @@
+"""Quasi-Newton steps from the optimum of a sample, in which each pass also proves its point.
+
+BFGS (Nocedal and Wright 2006, "Numerical Optimization", equation 6.17) from the curvature that the
+sample has there: each step shrinks the gradient about as much as that curvature is right. It runs
+in coordinates in which that is the identity, by triangular solves of vectors: LAPACK wakes threads
+for a matrix, see `_linalg.lower_inverse`. Shapes as in `_passes`, of one score.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxlin import _iterate, _linalg, _loops, _passes
+from jaxlin._frame import Problem
+from jaxlin._linalg import dot
+from jaxlin._passes import Point, Spec
+
+# What is left of a step that was too long, and where shorter ones are no use.
+SHORTER, SHORTEST = 1 / 4, 2.0**-20
+# Curvature so many times less than expected is taken to be less in all directions, as it is where
+# scores grow without end (Oren and Luenberger 1974, "Self-scaling variable metric algorithms").
+LOST = 2.0
+# A step along which the gradient hardly changes, as a part of what was expected, says nothing.
+LEAST_CHANGE = 1e-3
+
+
+class Run(NamedTuple):
+    """inverse: `(p, p)`, about that of the Hessian; length: `()`, of its step, to try next."""
+
+    point: Point
+    inverse: jax.Array
+    length: jax.Array
+    steps: jax.Array
+    stalled: jax.Array
+
+
+def descend(
+    spec: Spec,
+    problem: Problem,
+    start: jax.Array,
+    curved: jax.Array,
+    tol: jax.Array,
+    cap: jax.Array,
+) -> tuple[Point, jax.Array]:
+    """Minimise J until the residual is at most `tol` or falls no more; no verdict.
+
+    Args:
+      spec: the loss and the static choices.
+      problem: of stopped gradients.
+      start: `(1, p)`.
+      curved: `(p, p)`, about the Hessian there, positive definite.
+      tol: bound on the residual.
+      cap: on the steps.
+
+    Returns:
+      The point and the steps.
+    """
+    whole = _linalg.factor(curved)
+
+    def half(point: Point) -> jax.Array:
+        return _linalg.half_solve(whole, point.grad[0])
+
+    def advance(run: Run) -> Run:
+        point, length = run.point, run.length
+        slope = half(point)
+        along = -length * dot(run.inverse, slope)
+        expected = -jnp.sum(slope * along)
+        step = _linalg.other_half(whole, along)
+        trial = _passes.light(spec, problem, point.theta + step[None])
+        verdict = _iterate.judge(
+            (point.value, point.residual),
+            (trial.value, trial.residual),
+            (1 - length / 2) * expected,
+            length,
+            trial.noise,
+        )
+        accept = jax.lax.optimization_barrier(verdict.accept)
+        change = half(trial) - slope
+        return Run(
+            point=jax.tree.map(lambda new, old: jnp.where(accept, new, old), trial, point),
+            inverse=_updated(run.inverse, along, change, length * expected),
+            length=jnp.where(accept, 1, SHORTER * length),
+            steps=run.steps + accept.astype(jnp.int32),
+            stalled=verdict.stalled | (length < SHORTEST),
+        )
+
+    def unfinished(run: Run) -> jax.Array:
+        fine = jnp.isfinite(run.point.value) & ~run.stalled
+        return (run.point.residual > tol) & (run.steps < cap) & fine
+
+    first = _passes.light(spec, problem, start)
+    one = jnp.ones_like(first.value)
+    init = Run(first, jnp.eye(start.size, dtype=start.dtype), one, jnp.int32(0), jnp.bool_(False))
+    run = jax.lax.while_loop(unfinished, *_loops.steady(advance, init))
+    return run.point, run.steps
+
+
+def _updated(
+    inverse: jax.Array, step: jax.Array, change: jax.Array, expected: jax.Array
+) -> jax.Array:
+    """The inverse that takes the gradient's `change (p,)` to the `step (p,)`.
+
+    As it was where these are not of a convex function, or the change along the step is next to
+    nothing beside the `expected`.
+    """
+    along = jnp.sum(step * change)
+    sound = (along > LEAST_CHANGE * expected) & jnp.isfinite(along)
+    along = jnp.where(sound, along, 1)
+    image = dot(inverse, change)
+    grow = along / jnp.where(sound, jnp.sum(change * image), 1)
+    grow = jnp.where(grow > LOST, grow, 1)
+    inverse, image = grow * inverse, grow * image
+    stretch = (1 + jnp.sum(change * image) / along) / along
+    mixed = image[:, None] * step[None, :] / along
+    moved = inverse + stretch * (step[:, None] * step[None, :]) - mixed - mixed.T
+    return jnp.where(sound & jnp.all(jnp.isfinite(moved)), moved, inverse / grow)

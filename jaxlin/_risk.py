@@ -417,7 +417,10 @@ def _finish(spec, problem, start, tol, cap, last, doubted) -> _newton.Outcome:
         return outcome._replace(unsettled=is_open(outcome, tol) & (outcome.trials < last))
     # Far out in the tail of separable data rounding hides the direction that Newton's method shows
     # on the way there; hence twice: from the solver's point, and if that proves nothing, from afar.
-    starts, origin = jnp.stack([outcome.point.theta, start]), _passes.value_at_origin(spec, problem)
+    starts, origin = (
+        jnp.stack([outcome.point.theta, start]),
+        _passes.value_at_origin(spec, problem),
+    )
 
     def attempt(carry):
         found, i = carry
@@ -445,6 +448,9 @@ def _found(spec, problem, start, tol, cap, doubted) -> _newton.Outcome:
         theta, steps, spent = _truncated.descend(spec, problem, start, below, cap, doubted=doubted)
         outcome = without_hessian(spec, problem, theta, steps)
         return outcome._replace(trials=jnp.where(spent, cap, steps))
+    if doubted:
+        value, origin = _passes.objective(spec), _passes.value_at_origin(spec, problem)
+        start = jnp.where(value(start.reshape(-1), problem) <= origin, start, 0)
     solver = solvers.lbfgs if spec.solver is None else spec.solver
     if _loops.varies(problem, problem.rows.axis.name):
         raise TypeError(

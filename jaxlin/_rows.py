@@ -27,8 +27,8 @@ from jaxlin._checks import Axis, Table, safe_range, working_dtype
 # and all such numbers are a CPU's, see `block_rows`.
 BLOCK_ENTRIES = 50_000
 MIN_BLOCK_ROWS = 256
-# Entries that a fold by entries sums side by side, which two cores share, and how many times as many
-# in a turn.
+# Entries that a fold by entries sums side by side, which cores share, and how many times as many in
+# a turn.
 SIDE_ENTRIES, SIDES = 25_000, 8
 # Up to so many columns a reduction along rows is quicker than a product, which wants them written.
 FEW_COLUMNS = 16
@@ -279,11 +279,11 @@ def _side_rows(rows: Rows) -> int:
 
 
 def fold_entries(f: Callable[[Rows], tuple[Any, Any]], rows: Rows) -> tuple[Any, Any]:
-    """As `fold`, for `f` that gives the terms of each row, arrays `(rows, ...)`, and not their sums.
+    """As `fold`, for `f` that gives the terms of each row, arrays `(rows, ...)`, not their sums.
 
-    Of `is_long` rows. Nothing but the sums of some rows side by side is written, where a product
-    or a maximum down a column wants its operand in memory: several times as fast, where x is not
-    shared by lanes.
+    For rows that are `is_long`. Only the sums of some rows side by side are written, where a
+    product, or a maximum down a column, wants its operand in memory: several times as fast where
+    lanes do not share x.
     """
     side = _side_rows(rows)
     turns = -(-rows.x.shape[0] // (SIDES * side))

@@ -73,7 +73,7 @@ def fit(
       sample_weight: `(n,)`, nonnegative; a row of weight 0 is absent whatever it holds.
       feature_mask: `(d,)` bool; a masked column has weights 0 whatever it holds.
       offset: `(n, k)`, added to the scores.
-      init: params to start from; by default 0.
+      init: params to start from, or 0 where J is less there; by default 0.
       solver: `solvers.newton`, `solvers.lbfgs`, or any function like them; by default by size.
       bias: static; False fixes the biases of the classes present at 0.
       tol: bound on the residual, at which the fit ends; by default eps^(2/3), 4e-11, or 2e-5 in

@@ -104,7 +104,7 @@ class Status(enum.IntEnum):
     MAX_STEPS = 3, "ran out of steps; best so far"
     QUASI_SEPARABLE = 4, "the optimum is at infinity: a plane splits the classes, some rows on it"
     SEPARABLE = 5, "the optimum is at infinity: a plane strictly separates the classes"
-    NOT_SEPARABLE = 6, "a separating plane was asked for, and none exists"
+    NOT_SEPARABLE = 6, "a separating plane was asked for, and to rounding none exists"
     CLASS_TOO_SMALL = 7, "fewer than two classes have weight, or a class has too little"
     INVALID_DATA = 8, "NaN or Inf, a label outside the classes, or a negative or missing weight"
 

@@ -3,6 +3,7 @@
 from fractions import Fraction
 from functools import partial
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +11,19 @@ import pytest
 from scipy.optimize import linprog
 from sklearn.linear_model import LogisticRegression
 
-from jaxlin import Hyperplane, Status, datasets, features, labels, linear, logistic, losses, solvers
+from jaxlin import (
+    Hyperplane,
+    Linear,
+    Status,
+    datasets,
+    features,
+    labels,
+    linear,
+    logistic,
+    losses,
+    softmax,
+    solvers,
+)
 from tests.public import thorough
 from tests.reference import oracle
 
@@ -801,3 +814,24 @@ def test_a_penalised_lane_of_one_class_ends_at_once():
     _, info = jax.jit(jax.vmap(lambda y: logistic.fit(x, y, l2=1e-2)))(np.stack([0 * y, y]))
     assert info.status.tolist() == [Status.CLASS_TOO_SMALL, Status.CONVERGED]
     assert info.steps[0] <= 1
+
+
+@pytest.mark.parametrize("solver", [None, solvers.newton, solvers.lbfgs])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_start_beyond_all_reason_is_left(solver, dtype):
+    """Where J, or the squares of what led there, overflow."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(30, 4)).astype(dtype)
+    y, k = rng.integers(3, size=30), 3
+    for size in (1e30, float(np.finfo(dtype).max) / 2):
+        row = np.full(4, size, dtype)
+        plane = Hyperplane(row, dtype(-size))
+        found, info = logistic.fit(x, y > 0, l2=0.01, init=plane, solver=solver)
+        expected, _ = logistic.fit(x, y > 0, l2=0.01)
+        assert info.status == Status.CONVERGED
+        chex.assert_trees_all_close(found, expected, atol=1e-3)
+        start = Linear(np.stack([row, -row, row]), np.array([size, -size, size], dtype))
+        found, info = softmax.fit(x, y, num_classes=k, l2=0.01, init=start, solver=solver)
+        expected, _ = softmax.fit(x, y, num_classes=k, l2=0.01)
+        assert info.status == Status.CONVERGED
+        chex.assert_trees_all_close(found, expected, atol=1e-3)

@@ -253,8 +253,13 @@ def fold_and_map(f: Callable[[Rows], tuple[Any, jax.Array]], rows: Rows) -> tupl
     if n < 2 * size:
         sums, whole = f(clean(rows))
         return across(sums, (), rows.axis)[0], whole
-    sums, each = jax.eval_shape(lambda r: f(clean(r)), take(rows, 0, size))
-    rest = _loops.filled(each.update(shape=each.shape[1:]), 0, n)
+
+    def of_first(rows):
+        sums, each = f(clean(rows))
+        return sums, each[0]
+
+    sums, of_row = jax.eval_shape(of_first, take(rows, 0, size))
+    rest = _loops.filled(of_row, 0, n)
 
     def of_block(i):
         start, block = _block(rows, i, size)
@@ -541,8 +546,7 @@ def _map_blocks(
         start = jnp.minimum(i * size, n - size)
         return jax.lax.dynamic_update_slice_in_dim(whole, f(take(start)), start, 0), None
 
-    out = jax.eval_shape(lambda: f(take(0)))
-    whole = _loops.filled(out.update(shape=out.shape[1:]), 0, n)
+    whole = _loops.filled(jax.eval_shape(lambda: f(take(0))[0]), 0, n)
     # A scan, which has a derivative in reverse.
     return jax.lax.scan(step, whole, jnp.arange(-(-n // size)))[0]
 

@@ -21,6 +21,7 @@ from jax.sharding import PartitionSpec as P
 
 from jaxlin import (
     _risk,
+    _rows,
     _sampled,
     distributed,
     fisher,
@@ -139,6 +140,20 @@ def test_blocks_and_devices():
     whole, _ = fit(half, y)
     dealt, _ = distributed.data_parallel(fit, mesh)(half, y)
     assert difference(dealt, whole) < 1e-5
+
+
+@on_mesh
+@pytest.mark.parametrize("solver", [None, solvers.newton])
+def test_shards_of_all_blocks(solver):
+    """Of so many rows that what is found of each, and each fold, is by blocks on each device."""
+    x, y, _, weight = draw(n=26_001, d=32)
+    x[7], weight[7] = np.nan, 0
+    assert 8 * _rows.BLOCK_ENTRIES < 13_000 * 32
+    mesh = jax.make_mesh((2,), ("rows",), (AxisType.Auto,), devices=jax.devices()[:2])
+    fit = functools.partial(logistic.fit, solver=solver)
+    params, info = distributed.data_parallel(fit, mesh)(x, y, sample_weight=weight, l2=0.1)
+    single, _ = fit(x, y, sample_weight=weight, l2=0.1)
+    assert info.status == Status.CONVERGED and difference(params, single) < 1e-8
 
 
 @on_mesh

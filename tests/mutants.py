@@ -563,6 +563,33 @@ FAULTS = [
         ),
     ),
     *of(
+        "_quasi.py",
+        (
+            "an update that does not hold what was seen",
+            "stretch = (1 + jnp.sum(change * image) / along) / along",
+            "stretch = jnp.sum(change * image) / along / along",
+            "sampled::a_quasi_newton_update_holds_what_was_seen",
+        ),
+        (
+            "curvature lost in one direction is lost in no other",
+            "grow = jnp.where(grow > LOST, grow, 1)",
+            "grow = jnp.ones_like(grow)",
+            "sampled::a_quasi_newton_update_holds_what_was_seen",
+        ),
+        (
+            "an update of anything",
+            "sound = (along > LEAST_CHANGE * expected) & jnp.isfinite(along)",
+            "sound = jnp.isfinite(along)",
+            "sampled::a_quasi_newton_update_holds_what_was_seen",
+        ),
+        (
+            "any step is taken",
+            "jax.lax.optimization_barrier(verdict.accept)",
+            "jnp.bool_(True)",
+            "sampled::steps_arrive_whatever_the_curvature_is_wrong_by[0.01]",
+        ),
+    ),
+    *of(
         "_truncated.py",
         (
             "scores of the frame alone",
@@ -610,6 +637,12 @@ FAULTS = [
     ),
     *of(
         "_risk.py",
+        (
+            "a start beyond all reason is kept",
+            "jnp.where(value(start.reshape(-1), problem) <= origin, start, 0)",
+            "start",
+            "logistic::a_start_beyond_all_reason_is_left",
+        ),
         (
             "what has not arrived by the diagonal is left",
             "jnp.where(arrived | (turn > 0), 2, 1)",
@@ -917,6 +950,18 @@ FAULTS = [
     ),
     *of(
         "_rows.py",
+        (
+            "a part of the entries is left out",
+            "for j in range(SIDES):",
+            "for j in range(SIDES - 1):",
+            "rows::folds_by_entries_are_direct_sums",
+        ),
+        (
+            "shapes of another rank",
+            "jax.eval_shape(lambda: f(take(0))[0])",
+            "(lambda o: o.update(shape=o.shape[1:]))(jax.eval_shape(lambda: f(take(0))))",
+            "distributed::on_eight_devices",
+        ),
         (
             "a row between two blocks is lost",
             "unseen = start + jnp.arange(size) >= i * size",

@@ -29,7 +29,7 @@ BLOCK_ENTRIES = 50_000
 MIN_BLOCK_ROWS = 256
 # Entries that a fold by entries sums side by side, which cores share, and how many times as many in
 # a turn.
-SIDE_ENTRIES, SIDES = 25_000, 8
+SIDE_ENTRIES, SIDES = 16_000, 8
 # Up to so many columns a reduction along rows is quicker than a product, which wants them written.
 FEW_COLUMNS = 16
 # Of a row in so many lanes, which is worth a turn of a loop.

@@ -81,10 +81,11 @@ def fit(
 
     The default solver is chosen by size; the optimum is the same. Up to 256 coefficients are found
     by Newton's method, O(n d^2) a step; more by L-BFGS, O(n d) a step, and so are fewer where x has
-    over 100,000 entries and every l2 is positive. These begin, given 512 rows per coefficient and
-    no `init`, at the optimum of a sixteenth of the rows, but no fewer than 64 per coefficient. Of
-    other large x L-BFGS is preconditioned by a sample's Hessian; but where columns look independent
-    and rows are many, at first by the diagonal of all rows', which costs nothing. With
+    over 100,000 entries and every l2 is positive. Given 512 rows per coefficient and no `init`,
+    these begin at the optimum of a sixteenth of the rows, but no fewer than 64 per coefficient, and
+    go on by BFGS with the Hessian there. Of other large x L-BFGS is preconditioned by a sample's
+    Hessian; but where columns look independent and rows are many, at first by the diagonal of all
+    rows', which costs nothing. A start where J is more than at 0 is left for 0. With
     more than 256 coefficients, fewer rows than features (at most 1,023) and every l2 positive,
     Newton's method runs in the space of the rows, by conjugate gradients: O(n^2 d) once and O(n^2)
     for each of some ten products a step. A traced l2 may be 0, for which the program is made. Lanes
@@ -100,7 +101,7 @@ def fit(
       sample_weight: `(n,)`, nonnegative; a row of weight 0 is absent whatever it holds.
       feature_mask: `(d,)` bool; a masked column has coefficient 0 whatever it holds.
       offset: `(n,)`, added to the scores.
-      init: params to start from, or 0 where J is less there; by default 0, or what is said above.
+      init: params to start from; by default 0, or what is said above.
       solver: `solvers.newton`, `solvers.lbfgs`, or any function like them; by default by size.
       bias: static; False fixes it at 0.
       tol: bound on the residual, at which the fit ends; by default eps^(2/3), 4e-11, or 2e-5 in

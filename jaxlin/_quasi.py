@@ -6,6 +6,7 @@ in coordinates in which that is the identity, by triangular solves of vectors: L
 for a matrix, see `_linalg.lower_inverse`. Shapes as in `_passes`, of one score.
 """
 
+import functools
 from typing import NamedTuple
 
 import jax
@@ -26,9 +27,15 @@ LEAST_CHANGE = 1e-3
 
 
 class Run(NamedTuple):
-    """inverse: `(p, p)`, about that of the Hessian; length: `()`, of its step, to try next."""
+    """A run between two passes, in the coordinates in which it was begun with the identity.
+
+    slope: `(p,)`, the gradient at the point
+    inverse: `(p, p)`, about that of the Hessian
+    length: `()`, of its step, to try next
+    """
 
     point: Point
+    slope: jax.Array
     inverse: jax.Array
     length: jax.Array
     steps: jax.Array
@@ -62,8 +69,7 @@ def descend(
         return _linalg.half_solve(whole, point.grad[0])
 
     def advance(run: Run) -> Run:
-        point, length = run.point, run.length
-        slope = half(point)
+        point, slope, length = run.point, run.slope, run.length
         along = -length * dot(run.inverse, slope)
         expected = -jnp.sum(slope * along)
         step = _linalg.other_half(whole, along)
@@ -76,9 +82,12 @@ def descend(
             trial.noise,
         )
         accept = jax.lax.optimization_barrier(verdict.accept)
-        change = half(trial) - slope
+        found = trial, half(trial)
+        change = found[1] - slope
+        point, slope = jax.tree.map(functools.partial(jnp.where, accept), found, (point, slope))
         return Run(
-            point=jax.tree.map(lambda new, old: jnp.where(accept, new, old), trial, point),
+            point=point,
+            slope=slope,
             inverse=_updated(run.inverse, along, change, length * expected),
             length=jnp.where(accept, 1, SHORTER * length),
             steps=run.steps + accept.astype(jnp.int32),
@@ -90,8 +99,14 @@ def descend(
         return (run.point.residual > tol) & (run.steps < cap) & fine
 
     first = _passes.light(spec, problem, start)
-    one = jnp.ones_like(first.value)
-    init = Run(first, jnp.eye(start.size, dtype=start.dtype), one, jnp.int32(0), jnp.bool_(False))
+    init = Run(
+        point=first,
+        slope=half(first),
+        inverse=jnp.eye(start.size, dtype=start.dtype),
+        length=jnp.ones_like(first.value),
+        steps=jnp.int32(0),
+        stalled=jnp.bool_(False),
+    )
     run = jax.lax.while_loop(unfinished, *_loops.steady(advance, init))
     return run.point, run.steps
 

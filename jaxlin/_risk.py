@@ -417,10 +417,7 @@ def _finish(spec, problem, start, tol, cap, last, doubted) -> _newton.Outcome:
         return outcome._replace(unsettled=is_open(outcome, tol) & (outcome.trials < last))
     # Far out in the tail of separable data rounding hides the direction that Newton's method shows
     # on the way there; hence twice: from the solver's point, and if that proves nothing, from afar.
-    starts, origin = (
-        jnp.stack([outcome.point.theta, start]),
-        _passes.value_at_origin(spec, problem),
-    )
+    starts, origin = jnp.stack([outcome.point.theta, start]), _passes.value_at_origin(spec, problem)
 
     def attempt(carry):
         found, i = carry

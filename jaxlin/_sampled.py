@@ -90,7 +90,8 @@ def optimum(spec: Spec, problem: Problem) -> tuple[jax.Array, jax.Array]:
 def descended(spec, sample, start, at_zero, tol=TOL):
     """Where Newton's method ends, the Hessian a step before, the curve at the start, and if found.
 
-    It is not found where too little of the curve `at_zero` is left, by default that of the start.
+    It ends a step after the residual is at most tol. It is not found where too little of the curve
+    `at_zero` is left, by default that of the start.
     """
     damping = jnp.asarray(_iterate.FIRST_DAMPING, start.dtype)
 

@@ -85,8 +85,9 @@ def fit(
     these begin at the optimum of a sixteenth of the rows, but no fewer than 64 per coefficient, and
     go on by BFGS with the Hessian there. Of other large x L-BFGS is preconditioned by a sample's
     Hessian; but where columns look independent and rows are many, at first by the diagonal of all
-    rows', which costs nothing. A start where J is more than at 0 is left for 0. With
-    more than 256 coefficients, fewer rows than features (at most 1,023) and every l2 positive,
+    rows', which costs nothing. A start where J is more than at 0 is left for 0.
+
+    With more than 256 coefficients, fewer rows than features (at most 1,023) and every l2 positive,
     Newton's method runs in the space of the rows, by conjugate gradients: O(n^2 d) once and O(n^2)
     for each of some ten products a step. A traced l2 may be 0, for which the program is made. Lanes
     of a vmap over weights alone, 64 or more, where Newton's method is the solver begin at the

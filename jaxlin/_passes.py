@@ -52,14 +52,17 @@ class Agreement(NamedTuple):
 
 
 class Bend(NamedTuple):
-    """A loss's second derivatives in the scores of an example.
+    """A loss and its derivatives in the scores of many rows at once, as vectors want them.
 
-    kept: `f(scores (K,))` -> `(K,)`, all that they are made of
-    product: `f(kept (K,), moved (K,))` -> `(K,)`, they times a move of the scores
+    sides: `f(scores (K, rows), y)` -> the loss `(rows,)`, its slope `(K, rows)`, and what its
+      second derivatives are made of, `kept (K, rows)`
+    product: `f(kept, moved (K, rows))` -> `(K, rows)`, these times a move of the scores
+    trace: `f(kept)` -> `(rows,)`, of these
     """
 
-    kept: Callable[[jax.Array], jax.Array]
+    sides: Callable[[jax.Array, jax.Array], tuple[jax.Array, jax.Array, jax.Array]]
     product: Callable[[jax.Array, jax.Array], jax.Array]
+    trace: Callable[[jax.Array], jax.Array]
 
 
 class Spec(NamedTuple):
@@ -132,24 +135,38 @@ def _moved(block: _rows.Rows, scores: jax.Array) -> jax.Array:
 def per_row(
     spec: Spec, block: _rows.Rows, scores: jax.Array, curve: jax.Array | None = None
 ) -> tuple[jax.Array, list[jax.Array]]:
-    """Weighted slope of each row's loss `(rows, K)`, and four sums over the rows.
+    """Weighted slope of each row's loss `(rows, K)`, and the `totals` of the rows.
 
-    The sums are J's loss, the square of the gradient's rounding, how far the scores' rounding tilts
-    it, and the curvature. They are products, which the compiler reads from arrays that it makes by
-    vectors; a sum it makes entry by entry. `curve (rows,)`, weighted, is made here unless given.
+    `curve (rows,)`, weighted, is made here unless given.
     """
     value, slope = jax.vmap(jax.value_and_grad(spec.loss))(scores, block.y)
     if curve is None:
         curve = block.weight * jax.vmap(spec.curvature)(scores, block.y)
     pull = block.weight[:, None] * slope
-    size = jnp.max(jnp.abs(_of_present(scores)), axis=1)
     squares = pull.reshape(-1), slope.reshape(-1)
+    return pull, totals(block, value, squares, curve, sizes(scores, axis=1))
+
+
+def totals(block: _rows.Rows, value, squares, curve, size) -> list[jax.Array]:
+    """J's loss, the square of the gradient's rounding, the scores' tilt of it, and the curvature.
+
+    They are products, which the compiler reads from arrays that it makes by vectors; a sum it makes
+    entry by entry.
+
+    Args:
+      block: whose weights are used.
+      value: `(rows,)`, each row's loss.
+      squares: two arrays whose inner product is the weighted square of the slopes.
+      curve: `(rows,)`, the weighted trace of each row's second derivatives.
+      size: `(rows,)`, see `sizes`.
+    """
     pairs = (block.weight, value), squares, (curve, size), (curve, jnp.ones_like(curve))
-    return pull, [_linalg.inner(*pair) for pair in pairs]
+    return [_linalg.inner(*pair) for pair in pairs]
 
 
-def _of_present(scores: jax.Array) -> jax.Array:
-    return jnp.where(scores <= _frame.NEVER / 2, 0, scores)
+def sizes(scores: jax.Array, axis: int) -> jax.Array:
+    """The largest size of each row's scores, of the classes that are present."""
+    return jnp.max(jnp.abs(jnp.where(scores <= _frame.NEVER / 2, 0, scores)), axis=axis)
 
 
 def agreed(spec: Spec, problem: Problem, block: _rows.Rows, u: jax.Array) -> Agreement:
@@ -228,7 +245,7 @@ def measure(
     (product, terms), _ = _rows.fold(sums, problem.rows, _curved_entries(m))
     pairs = first.size * p
     hess = hessian_of(problem, product[:pairs].reshape(-1, p, p), m)
-    return _assemble(problem, theta, product[pairs:], terms), hess
+    return assemble(problem, theta, product[pairs:], terms), hess
 
 
 def _curved_entries(m: int) -> int:
@@ -348,14 +365,14 @@ def _light_by_blocks(spec, problem, theta):
         pull, terms = _rest(spec, problem, block, theta, *_seen(spec, problem, block, z, theta))
         return (_pulled(pull, z), terms), ()
 
-    return _assemble(problem, theta, *_rows.fold(sums, problem.rows, light_entries(problem))[0])
+    return assemble(problem, theta, *_rows.fold(sums, problem.rows, light_entries(problem))[0])
 
 
 def _light_at_once(spec, problem, theta):
     rows = problem.rows
     scores = _scores_at_once(problem, theta.reshape(-1))
     pull, terms = _rest(spec, problem, rows, theta, scores, None)
-    return _assemble(problem, theta, _columns_at_once(problem, pull[:, 0])[None], terms)
+    return assemble(problem, theta, _columns_at_once(problem, pull[:, 0])[None], terms)
 
 
 def _pulled(pull: jax.Array, z: jax.Array) -> jax.Array:
@@ -366,7 +383,7 @@ def _pulled(pull: jax.Array, z: jax.Array) -> jax.Array:
     return dot(pull.T, z) if pull.shape[1] > 1 else dot(pull[:, 0], z)[None]
 
 
-def _assemble(problem: Problem, theta: jax.Array, columns: jax.Array, terms: jax.Array) -> Point:
+def assemble(problem: Problem, theta: jax.Array, columns: jax.Array, terms: jax.Array) -> Point:
     """The point, of the products of slopes with the columns, and of the sums of `_rest`."""
     grad = gradient_of(problem, theta, columns)
     value, square, tilt, curve, *counted = terms
@@ -578,12 +595,21 @@ def curve_at_origin(spec: Spec, problem: Problem) -> jax.Array:
 
 
 def _mean_at_origin(f: Callable, problem: Problem) -> jax.Array:
+    rows = problem.rows
+    if rows.offset is None and not isinstance(rows, _rows.Streamed) and rows.y.dtype == jnp.int32:
+        # All rows of a class are alike.
+        k = 2 if problem.basis is None else len(problem.basis)
+        nothing = jnp.zeros((1, problem.used.size), rows.weight.dtype)
+        scores = _frame.scores(problem, nothing)[0]
+        each = jax.vmap(f, in_axes=(None, 0))(scores, jnp.arange(k, dtype=jnp.int32))
+        return _rows.across(_linalg.inner(rows.weight, each[rows.y]), (), rows.axis)[0]
+
     def sums(block):
         nothing = jnp.zeros((block.weight.size, problem.used.size), block.weight.dtype)
         each = jax.vmap(f)(scored(problem, block, nothing), block.y)
         return jnp.sum(block.weight * each), ()
 
-    return _rows.fold(sums, problem.rows)[0]
+    return _rows.fold(sums, rows)[0]
 
 
 def origin(problem: Problem, value: jax.Array) -> Point:

@@ -442,9 +442,12 @@ def _found(spec, problem, start, tol, cap, doubted) -> _newton.Outcome:
         theta, curved = _sampled.optimum(spec, problem)
         return _outcome(problem, *_quasi.descend(spec, problem, theta, curved, tol, cap))
     if is_truncated(spec):
-        theta, steps, spent = _truncated.descend(spec, problem, start, below, cap, doubted=doubted)
-        outcome = without_hessian(spec, problem, theta, steps)
-        return outcome._replace(trials=jnp.where(spent, cap, steps))
+        # Where all weights are penalised the last pass is the proof.
+        enough = tol if spec.penalised else below
+        point, steps, spent = _truncated.descend(spec, problem, start, enough, cap, doubted=doubted)
+        if not spec.penalised:
+            point = _passes.light(spec, problem, point.theta)
+        return _outcome(problem, point, steps)._replace(trials=jnp.where(spent, cap, steps))
     if doubted:
         value, origin = _passes.objective(spec), _passes.value_at_origin(spec, problem)
         start = jnp.where(value(start.reshape(-1), problem) <= origin, start, 0)

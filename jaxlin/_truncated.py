@@ -6,9 +6,9 @@ preconditioner is the mean over the degrees of freedom of H's diagonal blocks, o
 for all of them, made anew at each step: where rows are nearly separated few of them have any
 curvature left, and nothing that was known at 0 is of use.
 
-Of many rows H is at first that of a part of them, which costs little beside J and its gradient
-(Byrd, Chin, Neveitt and Nocedal 2011, "On the use of stochastic Hessian information in optimization
-methods for machine learning"). Shapes as in `_passes`.
+Of many rows H is at first that of a part of them, in float32, which costs little beside J and its
+gradient (Byrd, Chin, Neveitt and Nocedal 2011, "On the use of stochastic Hessian information in
+optimization methods for machine learning"). Shapes as in `_passes`.
 """
 
 import math
@@ -35,50 +35,61 @@ ROUGH_GOAL, ROUGH_TOL, ROUGH_STEPS = 0.003, 0.25, 10
 
 
 class Point(NamedTuple):
-    """J at theta.
+    """What a pass says of J at theta.
 
-    kept: `(n, K)`, what the curvature of the rows is made of, or `(n, 0)`: made anew when needed
+    kept: `(K, n)`, what the curvature of the rows is made of, or `(K, 0)`: made anew when needed
     """
 
-    theta: jax.Array
+    seen: _passes.Point
     kept: jax.Array
-    value: jax.Array
-    grad: jax.Array
-    residual: jax.Array
+
+    @property
+    def theta(self) -> jax.Array:
+        return self.seen.theta
 
 
 class _Run(NamedTuple):
-    """What a run is of.
-
-    held: `(n, p)`, the columns of the frame, or None
-    """
+    """What a run is of."""
 
     spec: Spec
     problem: Problem
     bend: Bend
-    held: jax.Array | None
+
+    @property
+    def at_once(self) -> bool:
+        """Whether the columns of all rows are held."""
+        return self.problem.rows.framed is not None
 
     def fold(self, f, kept: jax.Array):
         """The sums over the rows of `f(z, block, kept)`."""
         problem, rows = self.problem, self.problem.rows
-        if self.held is not None:
-            return _rows.across(f(self.held, rows, kept), (), rows.axis)[0]
+        if self.at_once:
+            return _rows.across(f(rows.framed, rows, kept), (), rows.axis)[0]
         if kept.shape[1] == 0:
             entries = _passes.light_entries(problem)
             return _rows.fold(
                 lambda b: (f(_frame.columns(problem, b), b, kept), ()), rows, entries
             )[0]
+
+        def of_block(block):
+            return f(_frame.columns(problem, block), block, block.offset.T), ()
+
         # It travels in the place of the offset.
-        rows = rows._replace(offset=kept)
-        return _rows.fold(lambda b: (f(_frame.columns(problem, b), b, b.offset), ()), rows)[0]
+        return _rows.fold(of_block, rows._replace(offset=kept.T))[0]
 
     def fold_and_map(self, f):
         """The sums over the rows of the first that `f(z, block)` returns, and all of the second."""
         problem, rows = self.problem, self.problem.rows
-        if self.held is None:
-            return _rows.fold_and_map(lambda b: f(_frame.columns(problem, b), b), rows)
-        sums, each = f(self.held, rows)
-        return _rows.across(sums, (), rows.axis)[0], each
+        if self.at_once:
+            sums, each = f(rows.framed, rows)
+            return _rows.across(sums, (), rows.axis)[0], each
+
+        def of_block(block):
+            sums, each = f(_frame.columns(problem, block), block)
+            return sums, each.T
+
+        sums, each = _rows.fold_and_map(of_block, rows)
+        return sums, each.T
 
 
 def descend(
@@ -89,7 +100,7 @@ def descend(
     cap: jax.Array,
     *,
     doubted: bool,
-) -> tuple[jax.Array, jax.Array, jax.Array]:
+) -> tuple[_passes.Point, jax.Array, jax.Array]:
     """Minimise J until the residual is at most `tol` or falls no more; no verdict.
 
     Of many rows a part is minimised first, if `start` is 0, and products are with the Hessian of
@@ -103,17 +114,18 @@ def descend(
       cap: on the steps, and by that on the products.
 
     Returns:
-      theta `(m, p)`, the steps, and whether it ran out of these or of products.
+      The point, of which `short` is not known unless `spec.penalised`, the steps, and whether it
+      ran out of these or of products.
     """
-    run, rough = _run(spec, problem), _sampled.rough(spec, problem, start.shape[0])
-    part = None if rough is None else _run(spec, rough)
+    run, part = _run(spec, problem), _part(spec, problem, start.shape[0])
     if part is not None and spec.penalised and not doubted:
         enough = jnp.maximum(tol, ROUGH_TOL / math.sqrt(part.problem.rows.x.shape[0]))
-        begun = _descend(part, None, look(part, start), enough, jnp.minimum(cap, ROUGH_STEPS))
-        start = begun[0]
+        begin, enough = (a.astype(part.problem.spread.dtype) for a in (start, enough))
+        begun = _descend(part, None, look(part, begin), enough, jnp.minimum(cap, ROUGH_STEPS))
+        start = begun[0].theta.astype(start.dtype)
     point = look(run, start)
     if doubted or part is not None:
-        worse = ~(point.value <= _passes.value_at_origin(spec, problem))
+        worse = ~(point.seen.value <= _passes.value_at_origin(spec, problem))
         point = _linalg.when(
             worse, lambda p, t: look(_run(spec, p), t), point, (problem, jnp.zeros_like(start))
         )
@@ -121,11 +133,24 @@ def descend(
 
 
 def _run(spec: Spec, problem: Problem) -> _Run:
-    rows = problem.rows
-    small = rows.x.shape[0] * problem.spread.size <= HELD_ENTRIES
-    held = _frame.columns(problem, _rows.clean(rows)) if small else None
+    few = problem.rows.x.shape[0] * problem.spread.size <= HELD_ENTRIES
+    if few and problem.rows.framed is None:
+        problem = _frame.held(problem)
     assert spec.bend is not None  # or another solver is chosen
-    return _Run(spec, problem, spec.bend, held)
+    return _Run(spec, problem, spec.bend)
+
+
+def _part(spec: Spec, problem: Problem, m: int) -> _Run | None:
+    """A run of some of many rows, which is nowhere trusted: float32 does."""
+    rough = _sampled.rough(spec, problem, m)
+    if rough is None:
+        return None
+    rough = _frame.held(rough)
+    if rough.rows.framed is not None:
+        x = rough.rows.x  # which nothing reads
+        rough = jax.tree.map(_linalg.narrow, rough)
+        rough = rough._replace(rows=rough.rows._replace(x=x))
+    return _run(spec, rough)
 
 
 def _descend(run: _Run, part: _Run | None, point: Point, tol, cap):
@@ -138,65 +163,76 @@ def _descend(run: _Run, part: _Run | None, point: Point, tol, cap):
     def towards(point, most, whole):
         if part is None:
             return direction(run, point, most)
-        bare = point._replace(kept=point.kept[:, :0])
-        roughly = direction(part, bare, jnp.where(whole, 0, most), ROUGH_GOAL)
+        seen = jax.tree.map(lambda a: a.astype(part.problem.spread.dtype), point.seen)
+        there = Point(seen, look(part, seen.theta).kept)
+        step, products = direction(part, there, jnp.where(whole, 0, most), ROUGH_GOAL)
+        roughly = step.astype(point.theta.dtype), products
         return _linalg.when(whole, of_all, roughly, (run.problem, point, most))
 
     def advance(carry):
         before, steps, products, _, whole = carry
         step, more = towards(before, jnp.minimum(MOST_PRODUCTS, allowed - products), whole)
         point, moved = search(run, before, step)
-        gained = moved & (point.residual <= before.residual / 2)
+        gained = moved & (point.seen.residual <= before.seen.residual / 2)
         stalled, whole = whole & ~moved, whole | ~gained
         return point, steps + moved.astype(jnp.int32), products + more, stalled, whole
 
     def unfinished(carry):
-        point, steps, products, stalled, _ = carry
+        (seen, _), steps, products, stalled, _ = carry
         left = (steps < cap) & (products < allowed)
-        return (point.residual > tol) & ~stalled & left & jnp.isfinite(point.value)
+        return (seen.residual > tol) & ~stalled & left & jnp.isfinite(seen.value)
 
     never, none = jnp.bool_(False), jnp.int32(0)
     init = point, none, none, never, jnp.bool_(part is None)
     point, steps, products, *_ = jax.lax.while_loop(unfinished, *_loops.steady(advance, init))
-    return point.theta, steps, (steps >= cap) | (products >= allowed)
+    return point.seen, steps, (steps >= cap) | (products >= allowed)
 
 
 def look(run: _Run, theta: jax.Array) -> Point:
     """J at theta, and what the products there need."""
-    spec, problem, bend, _ = run
+    _, problem, bend = run
     rows, (n, d) = problem.rows, problem.rows.x.shape
     # Not where rows are dealt over devices: all that a loop carries would vary as they do.
     few = n * (problem.used.size + 1) <= max(HELD_ENTRIES, n * d // COLUMNS_PER_SCORE)
-    keeps = few and rows.axis.name is None
+    keeps = (few or run.at_once) and rows.axis.name is None
 
     def of_block(z, block):
-        scores = _passes.scores_of(problem, block, z, theta)
-        alive = _passes.live(block, scores)
-        value, slope = jax.vmap(jax.value_and_grad(spec.loss))(alive, block.y)
-        pulled = dot((block.weight[:, None] * slope).T, z)
-        return (dot(block.weight, value), pulled), jax.vmap(bend.kept)(scores)
+        scores = _scores(problem, block, z, theta)
+        value, slope, kept = bend.sides(scores, block.y)
+        pull, curve = block.weight[None, :] * slope, block.weight * bend.trace(kept)
+        squares = block.weight, jnp.sum(slope**2, axis=0)
+        terms = _passes.totals(block, value, squares, curve, _passes.sizes(scores, axis=0))
+        return (dot(pull, z), jnp.stack(terms)), kept
 
-    kept = jnp.zeros((n, 0), theta.dtype)
     if keeps:
-        (value, pulled), kept = run.fold_and_map(of_block)
+        (pulled, terms), kept = run.fold_and_map(of_block)
     else:
-        value, pulled = run.fold(lambda z, block, _: of_block(z, block)[0], kept)
-    value = value + jnp.sum(problem.penalty[None, :] * theta**2) / 2
-    grad = _passes.gradient_of(problem, theta, _frame.in_basis(problem, pulled.T).T)
-    return Point(theta, kept, value, grad, _passes.residual(problem, grad))
+        kept = jnp.zeros((len(_frame.of_basis(problem, theta)), 0), theta.dtype)
+        pulled, terms = run.fold(lambda z, block, _: of_block(z, block)[0], kept)
+    columns = _frame.in_basis(problem, pulled.T).T
+    return Point(_passes.assemble(problem, theta, columns, terms), kept)
+
+
+def _scores(problem: Problem, block: _rows.Rows, z: jax.Array, theta: jax.Array) -> jax.Array:
+    """As `_passes.scores_of` where there is weight, `(K, rows)`: vectors want the rows last."""
+    columns = _passes.spread_rows(problem, _frame.of_basis(problem, theta)[None])
+    scores = dot(columns.T, z.T) + _frame.never(problem)[:, None]
+    if block.offset is not None:
+        scores = scores + block.offset.T
+    # Without weight are also rows of the last block that were in the one before.
+    fine = (block.weight > 0)[None, :] | (jnp.abs(scores) <= -_frame.NEVER)
+    return jnp.where(fine, scores, 0)
 
 
 def product(run: _Run, point: Point, step: jax.Array) -> jax.Array:
     """H at the point times a step `(m, p)`."""
-    _, problem, bend, _ = run
+    _, problem, bend = run
     columns = _passes.spread_rows(problem, _frame.of_basis(problem, step)[None])
 
     def sums(z, block, kept):
         if kept.shape[1] == 0:
-            kept = jax.vmap(bend.kept)(_passes.scores_of(problem, block, z, point.theta))
-        # With the scores in the leading axis, or sums over them are made entry by entry.
-        moved = dot(columns.T, z.T)
-        curved = jax.vmap(bend.product, in_axes=(0, 1), out_axes=1)(kept, moved)
+            *_, kept = bend.sides(_scores(problem, block, z, point.theta), block.y)
+        curved = bend.product(kept, dot(columns.T, z.T))
         # Where there is no weight there may be no number.
         weight = block.weight[None, :]
         return dot(jnp.where(weight > 0, weight * curved, 0), z)
@@ -219,7 +255,7 @@ def direction(
     def preconditioned(left):
         return dot(left, inverse) if inverse.ndim == 2 else left * inverse[None, :]
 
-    left = -point.grad
+    left = -point.seen.grad
     along = preconditioned(left)
     size = jnp.sum(left * along)
     goal = (jnp.minimum(0.25, jnp.sqrt(size)) if part is None else part) * size
@@ -251,14 +287,14 @@ def direction(
 
 def search(run: _Run, point: Point, step: jax.Array) -> tuple[Point, jax.Array]:
     """The first of the step, its half, its quarter and so on that is good, and whether one is."""
-    slope = -jnp.sum(point.grad * step)
+    slope = -jnp.sum(point.seen.grad * step)
 
     def advance(carry):
         _, length, _, _ = carry
         trial = look(run, point.theta + length * step)
         verdict = _iterate.judge(
-            (point.value, point.residual),
-            (trial.value, trial.residual),
+            (point.seen.value, point.seen.residual),
+            (trial.seen.value, trial.seen.residual),
             length * (1 - length / 2) * slope,
             length,
         )
@@ -269,7 +305,7 @@ def search(run: _Run, point: Point, step: jax.Array) -> tuple[Point, jax.Array]:
         return ~done & (length > 2.0**-HALVINGS)
 
     never = jnp.bool_(False)
-    init = (point, jnp.ones_like(point.value), never, never)
+    init = (point, jnp.ones_like(point.seen.value), never, never)
     trial, _, moved, _ = jax.lax.while_loop(unfinished, *_loops.steady(advance, init))
     return jax.tree.map(lambda a, b: jnp.where(moved, a, b), trial, point), moved
 
@@ -279,5 +315,5 @@ def preconditioner(spec: Spec, problem: Problem, theta: jax.Array) -> jax.Array:
     if not _sampled.is_dense(problem):
         diagonal = _passes.mean_diagonal(spec, problem, theta)
         return 1 / (diagonal + _passes.regular(problem, diagonal))
-    factor = _linalg.factor(_sampled.curvature(spec, problem, theta))
-    return _linalg.solve(factor, jnp.eye(theta.shape[1], dtype=theta.dtype))
+    root = _linalg.inverse_root(_linalg.factor(_sampled.curvature(spec, problem, theta)))
+    return dot(root.T, root)

@@ -17,7 +17,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _checks, _rows, linear
+from jaxlin import _checks, _linalg, _rows, linear
 from jaxlin.types import Hyperplane, Linear
 
 Loss = Callable[[jax.Array, jax.Array], jax.Array]
@@ -376,23 +376,7 @@ def _objective(loss, params, x, y, l2, sample_weight, offset):
 @jax.custom_jvp
 def _softplus(u: jax.Array) -> jax.Array:
     """log(1 + exp(u)), its derivatives free of cancellation for large |u|."""
-    return jnp.maximum(u, 0) + _log1p_of_share(jnp.exp(-jnp.abs(u)))
-
-
-def _log1p_of_share(e: jax.Array) -> jax.Array:
-    """log(1 + e) for e in [0, 1], to 2 units of rounding.
-
-    log(1 + e) = 2 atanh z, z = e / (2 + e), is 2 z = e - z e and a series in z^2 <= 1/9. Products
-    are taken by vectors, where compilers take the logarithm entry by entry.
-    """
-    z = e / (2 + e)
-    square = z * z
-    # The first term left out is below a quarter of a unit.
-    terms = 16 if e.dtype == jnp.float64 else 7
-    series = jnp.full_like(e, 2 / (2 * terms - 1))
-    for j in range(terms - 2, 0, -1):
-        series = series * square + 2 / (2 * j + 1)
-    return e - z * (e - series * square)
+    return jnp.maximum(u, 0) + _linalg.log1p_of_share(jnp.exp(-jnp.abs(u)))
 
 
 # The loss and its derivatives are of one exponential and one quotient: a compiler takes them once.

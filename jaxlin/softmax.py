@@ -26,7 +26,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _checks, _frame, _passes, _risk, _rows, losses, solvers
+from jaxlin import _checks, _frame, _linalg, _passes, _risk, _rows, losses, solvers
 from jaxlin.types import Info, Linear
 
 
@@ -244,23 +244,42 @@ def _curvature(scores: jax.Array, y: jax.Array) -> jax.Array:
     return jnp.sum(p * (1 - p))
 
 
-def _kept(scores: jax.Array) -> jax.Array:
-    """The probabilities, and of the largest its distance to 1, negative, which keeps its digits."""
-    p = jax.nn.softmax(scores)
-    classes = jnp.arange(scores.shape[0], dtype=jnp.int32)
-    top = classes == jnp.argmax(scores).astype(jnp.int32)
-    return jnp.where(top, -jnp.sum(jnp.where(top, 0, p)), p)
+def _sides(scores: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """As `_passes.Bend` has it: kept are the probabilities, and of the largest its distance to 1.
+
+    That is negative, and keeps its digits, as all that is made of it does.
+    """
+    classes = jnp.arange(scores.shape[0], dtype=jnp.int32)[:, None]
+    peak = jnp.max(scores, axis=0)
+    first = jnp.min(jnp.where(scores == peak[None, :], classes, len(scores)), axis=0)
+    top, below = classes == first[None, :], scores - peak[None, :]
+    share = jnp.where(top, 0, jnp.exp(below))
+    rest = jnp.sum(share, axis=0)
+    kept = jnp.where(top, -rest[None, :], share) / (1 + rest[None, :])
+    target = y.T if y.ndim == 2 else (classes == y[None, :]).astype(scores.dtype)
+    whole = jnp.sum(target, axis=0)
+    others = jnp.sum(jnp.where(top, 0, target), axis=0)
+    slope = whole[None, :] * kept + jnp.where(top, others[None, :], -target)
+    small = _linalg.log1p_of_share(jnp.minimum(rest, 1))
+    value = whole * jnp.where(rest < 1, small, jnp.log(1 + rest))
+    gap = jnp.sum(jnp.where(target > 0, -target * below, 0), axis=0)
+    return value + gap, slope, kept
 
 
 def _product(kept: jax.Array, moved: jax.Array) -> jax.Array:
     """(diag(p) - p p') moved, from what all others have beside the largest."""
     top = kept < 0
-    beside = moved - jnp.sum(jnp.where(top, moved, 0))
-    mean = jnp.sum(jnp.where(top, 0, kept * beside))
+    beside = moved - jnp.sum(jnp.where(top, moved, 0), axis=0)[None, :]
+    mean = jnp.sum(jnp.where(top, 0, kept * beside), axis=0)[None, :]
     return jnp.where(top, -mean * (1 + kept), kept * (beside - mean))
 
 
-_BEND = _passes.Bend(_kept, _product)
+def _trace(kept: jax.Array) -> jax.Array:
+    size = jnp.abs(kept)
+    return jnp.sum(size * (1 - size), axis=0)
+
+
+_BEND = _passes.Bend(_sides, _product, _trace)
 
 
 def _agreement(scores: jax.Array, y: jax.Array) -> _passes.Agreement:

@@ -24,7 +24,7 @@ from tests.public import assert_close, stack, thorough
 
 K = 3
 ENGINE = _risk.SMOOTH[softmax.fit]
-BEND = _passes.Bend(softmax._kept, softmax._product)
+BEND = softmax._BEND
 SPEC = _passes.Spec(losses.softmax, ENGINE.curvature, ENGINE.agreement, None, True, bend=BEND)
 
 
@@ -45,22 +45,22 @@ def problem_of(n, d, *, absent=False):
 
 def at(problem, *, held=False):
     """A run, its point at some theta, and a step."""
-    columns = _frame.columns(problem, _rows.clean(problem.rows)) if held else None
-    run = _truncated._Run(SPEC, problem, BEND, columns)
+    run = _truncated._Run(SPEC, _frame.held(problem) if held else problem, BEND)
     shape = problem.used.size, problem.spread.size
     theta, step = np.random.default_rng(0).normal(size=(2, *shape))
     out = _frame.inert(problem)
-    theta, step = jnp.where(out, 0, theta), jnp.where(out, 0, step).at[:, 0].multiply(1e4)
+    theta, step = jnp.where(out, 0, theta), jnp.where(out, 0, step).at[:, 0].multiply(1e90)
     return run, jax.jit(lambda theta: _truncated.look(run, theta))(theta), step
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_the_bend_is_the_second_derivative(dtype):
-    """To a few units of rounding of each row's own, however certain the row is."""
+def test_the_bend_is_of_the_loss(dtype):
+    """Its second derivative to a few units of rounding of each row's own, however certain it is."""
     rng = np.random.default_rng(0)
     for size in (0.1, 1, 10, 100):
         scores, moved = (size * rng.normal(size=(50, 4)).astype(dtype) for _ in range(2))
-        found = np.asarray(jax.vmap(lambda s, t: BEND.product(BEND.kept(s), t))(scores, moved))
+        *_, kept = BEND.sides(scores.T, jnp.zeros(50, jnp.int32))
+        found = np.asarray(BEND.product(kept, moved.T).T)
         s, t = scores.astype(np.longdouble), moved.astype(np.longdouble)
         p = np.exp(s - s.max(1, keepdims=True))
         p /= p.sum(1, keepdims=True)
@@ -78,11 +78,11 @@ def test_a_product_is_that_with_the_hessian(monkeypatch, kind):
     n = 700  # a block of 195 columns is 256 rows
     problem = problem_of(n, 195)
     run, point, step = at(problem, held=kind == "held")
-    assert point.kept.shape == (n, 0 if kind == "made anew" else K)
+    assert point.kept.shape == (K, 0 if kind == "made anew" else n)
     plain, hess = jax.jit(lambda theta: _passes.measure(SPEC, problem, theta))(point.theta)
-    for name in ("value", "grad", "residual"):
+    for name in ("value", "grad", "residual", "noise", "curve"):
         np.testing.assert_allclose(
-            getattr(point, name), getattr(plain, name), rtol=1e-12, atol=1e-14
+            getattr(point.seen, name), getattr(plain, name), rtol=1e-12, atol=1e-14
         )
     product = jax.jit(lambda point, step: _truncated.product(run, point, step))(point, step)
     np.testing.assert_allclose(product.reshape(-1), hess @ step.reshape(-1), rtol=1e-10, atol=1e-10)
@@ -203,10 +203,10 @@ def test_directions_of_rounding_are_not_followed():
     rows, *_ = _rows.prepare(_checks.table(x, y), num_classes=2)
     basis = _frame.class_basis(jnp.ones(2, bool), x.dtype)
     problem = _frame.make(rows, jnp.zeros(4), True, basis)
-    theta, steps, spent = jax.jit(descend)(problem, jnp.zeros((1, 5)), 100)
+    point, steps, spent = jax.jit(descend)(problem, jnp.zeros((1, 5)), 100)
     assert not spent and steps < 10
-    point = _passes.light(SPEC, problem, theta)
-    assert point.residual <= 4e-11 and jnp.max(jnp.abs(theta)) < 100
+    again = _passes.light(SPEC, problem, point.theta)
+    assert again.residual <= 4e-11 and jnp.max(jnp.abs(point.theta)) < 100
 
 
 def test_a_poor_start_is_given_up():
@@ -217,8 +217,8 @@ def test_a_poor_start_is_given_up():
     poor = jnp.where(_frame.inert(problem), 0, jnp.full_like(zero, 1e4) * jnp.eye(2, 5))
     again, count, _ = run(problem, poor, 100)
     assert count == steps
-    np.testing.assert_array_equal(again, best)
-    _, count, _ = run(problem, 0.999 * best, 100)
+    np.testing.assert_array_equal(again.theta, best.theta)
+    _, count, _ = run(problem, 0.999 * best.theta, 100)
     assert count < steps
 
 
@@ -251,7 +251,7 @@ def minimised(problem, *, doubted=False):
     def look(run, theta):
         point = seen(run, theta)
         if run.problem.rows.x.shape[0] == n:
-            jax.debug.callback(lambda value: began.append(float(value)), point.value)
+            jax.debug.callback(lambda value: began.append(float(value)), point.seen.value)
         return point
 
     def run(problem):
@@ -262,10 +262,11 @@ def minimised(problem, *, doubted=False):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_truncated, "direction", direction)
         patch.setattr(_truncated, "look", look)
-        theta, _, spent = jax.jit(run)(problem)
+        point, _, spent = jax.jit(run)(problem)
         jax.effects_barrier()
+    theta = point.theta
     assert not spent and _passes.light(PENALISED, problem, theta).residual <= 1.1e-9
-    return theta, max(began), set(taken)
+    return theta, np.max(began), set(taken)
 
 
 @pytest.mark.parametrize("rare", [False, True])
@@ -309,6 +310,37 @@ def test_a_part_that_leads_nowhere_is_left(monkeypatch):
     theta, _, taken = minimised(problem)
     assert taken == {500, 4000}
     np.testing.assert_allclose(theta, exact, atol=1e-7)
+
+
+def test_what_leaves_single_precision_is_not_led_by_it(monkeypatch):
+    """A column of double precision whose one large entry has next to no weight."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(4000, 5))
+    y, weight = np.argmax(x[:, :K] + rng.gumbel(size=(4000, K)), axis=1), np.ones(4000)
+    x[:, 4] *= 1e-60
+    x[7, 4], weight[7] = 1, 1e-130
+    rows, *_ = _rows.prepare(_checks.table(x, y, sample_weight=weight), num_classes=K)
+    basis = _frame.class_basis(jnp.ones(K, bool), x.dtype)
+    problem = _frame.make(rows, jnp.full(5, 1e-9), True, basis)
+    assert jnp.max(problem.spread) > 1e39
+    theta, largest, taken = minimised(problem)
+    assert 4000 in taken and np.isfinite(largest)
+    monkeypatch.setattr(_sampled, "ROUGH_ROWS", 10**9)
+    np.testing.assert_allclose(theta, minimised(problem)[0], atol=1e-6)
+
+
+@pytest.mark.parametrize("offset", [False, True])
+def test_the_loss_at_the_origin_is_of_every_row(offset):
+    """By class where all rows of one are alike, an absent class among them."""
+    for absent in (False, True):
+        problem = problem_of(90, 5, absent=absent)
+        if not offset:
+            problem = problem._replace(rows=problem.rows._replace(offset=None))
+        nothing = jnp.zeros((K - 1, problem.spread.size))
+        known = _passes.light(SPEC, problem, nothing)
+        np.testing.assert_allclose(_passes.value_at_origin(SPEC, problem), known.value, 1e-12)
+        curve = _passes.curve_at_origin(SPEC, problem) * (K - 1 - absent)
+        np.testing.assert_allclose(curve, known.curve, 1e-12)
 
 
 def test_products_are_counted(monkeypatch):

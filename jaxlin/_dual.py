@@ -5,7 +5,8 @@ the scores are u = K alpha + b, K = A A', and the gradient of J in P^1/2 theta i
 the weighted slopes of the rows' losses in their scores (Chapelle 2007, "Training a support vector
 machine in the primal"). In these coordinates the Hessian is I + A' W A, so that a product with it
 is one with K, whatever the features; as many of them as a step takes are quicker than a factor, in
-many lanes of few rows above all. Shapes as in `_passes`; u, alpha and r are `(n, m)`.
+many lanes of few rows above all. Shapes as in `_passes`; u, alpha and r are `(m, n)`, rows last as
+vectors want them.
 """
 
 import math
@@ -33,6 +34,7 @@ class Point(NamedTuple):
     """J at alpha and b.
 
     bias: `(m,)`, 0 if there is none
+    kept: `(K, n)`, what the curvature of the rows is made of
     off: alpha + r; image: K off
     balance: `(m,)`, the gradient in b
     residual: `()`, a bound of it
@@ -42,6 +44,7 @@ class Point(NamedTuple):
     bias: jax.Array
     u: jax.Array
     value: jax.Array
+    kept: jax.Array
     off: jax.Array
     image: jax.Array
     balance: jax.Array
@@ -124,23 +127,31 @@ def descend(run: _Run, cap: jax.Array) -> tuple[Point, jax.Array, jax.Array, jax
 def look(run: _Run, alpha: jax.Array, bias: jax.Array, u: jax.Array) -> Point:
     """J at alpha, b and their scores."""
     spec, problem, rows = run.spec, run.problem, run.problem.rows
-    scores = _passes.scored(problem, rows, u)
-    value, slope = jax.vmap(jax.value_and_grad(spec.loss))(scores, rows.y)
-    slope = _frame.in_basis(problem, rows.weight[:, None] * slope)
+    scores = _passes.in_front(problem, rows, _frame.of_basis(problem, u))
+    # In rows without weight they could overflow.
+    scores = jnp.where((rows.weight > 0)[None, :], scores, 0)
+    value, slope, kept = _passes.bend_of(spec).sides(scores, rows.y)
+    slope = _in_basis(problem, rows.weight[None, :] * slope)
     off = alpha + slope
-    image = dot(run.kernel, off)
-    balance = jnp.sum(slope, axis=0) if spec.bias else jnp.zeros_like(bias)
+    image = dot(off, run.kernel)
+    balance = jnp.sum(slope, axis=1) if spec.bias else jnp.zeros_like(bias)
     norms = jnp.stack([jnp.sum(off * image), jnp.sum(balance**2)])
     return Point(
         alpha=alpha,
         bias=bias,
         u=u,
-        value=dot(rows.weight, value) + jnp.sum(alpha * (u - bias[None, :])) / 2,
+        value=dot(rows.weight, value) + jnp.sum(alpha * (u - bias[:, None])) / 2,
+        kept=kept,
         off=off,
         image=image,
         balance=balance,
         residual=jnp.sum(run.sizes * jnp.sqrt(jnp.maximum(norms, 0))),
     )
+
+
+def _in_basis(problem: Problem, a: jax.Array) -> jax.Array:
+    """As `_frame.in_basis`, of `(K, ...)` to `(m, ...)`."""
+    return a if problem.basis is None else dot(problem.basis.T, a)
 
 
 def moved(run: _Run, point: Point, step: Step, length: jax.Array | float) -> Point:
@@ -149,8 +160,8 @@ def moved(run: _Run, point: Point, step: Step, length: jax.Array | float) -> Poi
 
 
 def _nothing(run: _Run) -> tuple[jax.Array, jax.Array, jax.Array]:
-    zero = jnp.zeros((run.kernel.shape[0], run.problem.used.size), run.kernel.dtype)
-    return zero, zero[0], zero
+    zero = jnp.zeros((run.problem.used.size, run.kernel.shape[0]), run.kernel.dtype)
+    return zero, zero[:, 0], zero
 
 
 def _along_the_first_step(run: _Run, origin: Point, cap: jax.Array) -> tuple[Point, jax.Array]:
@@ -167,8 +178,7 @@ def _along_the_first_step(run: _Run, origin: Point, cap: jax.Array) -> tuple[Poi
 def direction(run: _Run, point: Point) -> Step:
     """About Newton's step, by conjugate gradients in P^1/2 theta and b in its unit."""
     spec, problem, kernel, share, sizes, tol = run
-    scores = _passes.scored(problem, problem.rows, point.u)
-    curve, least = _curvature(spec, problem, scores)
+    curve, least = _curvature(spec, problem, point.kept)
 
     def square(left, image, left_bias):
         return jnp.sum(left * image) + share * jnp.sum(left_bias**2)
@@ -184,15 +194,15 @@ def direction(run: _Run, point: Point) -> Step:
 
     def advance(carry):
         (alpha, bias, u), (along, along_bias, image), (left, left_bias), size, i = carry
-        scores = image + along_bias[None, :]
-        bent = jnp.sum(curve * scores[:, None, :], axis=2)
+        scores = image + along_bias[:, None]
+        bent = jnp.sum(curve * scores[None, :, :], axis=1)
         bend = jnp.sum(along * image) + jnp.sum(scores * bent)
         ahead = size / jnp.where(bend > 0, bend, 1)
         step = alpha + ahead * along, bias + ahead * along_bias, u + ahead * scores
         left = left - ahead * (along + bent)
         if spec.bias:
-            left_bias = left_bias - ahead * jnp.sum(bent, axis=0)
-        ready = dot(kernel, left)
+            left_bias = left_bias - ahead * jnp.sum(bent, axis=1)
+        ready = dot(left, kernel)
         following = square(left, ready, left_bias)
         more = following / size
         turned = (
@@ -212,30 +222,32 @@ def direction(run: _Run, point: Point) -> Step:
     found, _, (left, left_bias), *_ = jax.lax.while_loop(unfinished, *_loops.steady(advance, init))
     # What K hardly sees of alpha + r is no error, but hides one by its rounding. A step by all that
     # is left of the equations ends it, where it is good for the rest too.
-    ready = dot(kernel, left)
-    bent = jnp.sum(curve * ready[:, None, :], axis=2)
-    other = left_bias - jnp.sum(bent, axis=0) if spec.bias else left_bias
-    clear = square(bent, dot(kernel, bent), other) <= GOAL * size
+    ready = dot(left, kernel)
+    bent = jnp.sum(curve * ready[None, :, :], axis=1)
+    other = left_bias - jnp.sum(bent, axis=1) if spec.bias else left_bias
+    clear = square(bent, dot(bent, kernel), other) <= GOAL * size
     alpha, bias, u = where(clear, (found[0] + left, found[1], found[2] + ready), found)
-    slope = -jnp.sum(point.off * (u - bias[None, :])) - jnp.sum(point.balance * bias)
+    slope = -jnp.sum(point.off * (u - bias[:, None])) - jnp.sum(point.balance * bias)
     near = _decrement(run, point, reach) * leverage <= CERTIFICATE
     near |= point.residual == 0
     return Step(alpha, bias, u, decrement=slope, near=near)
 
 
-def _curvature(spec: Spec, problem: Problem, scores: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The rows' weighted second derivatives in u `(n, m, m)`, and the least of each row's `(n,)`.
+def _curvature(spec: Spec, problem: Problem, kept: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The rows' weighted second derivatives in u `(m, m, n)`, and the least of each row's `(n,)`.
 
     That of softmax, among scores that sum to zero, is at least its least diagonal entry.
     """
-    rows = problem.rows
-    curve = rows.weight[:, None, None] * jax.vmap(jax.hessian(spec.loss))(scores, rows.y)
-    diagonal = jnp.diagonal(curve, axis1=1, axis2=2)
-    if problem.basis is not None:
-        present = jnp.any(problem.basis != 0, axis=1)
-        diagonal = jnp.where(present[None, :], diagonal, jnp.inf)
-    curve = _frame.in_basis(problem, jnp.swapaxes(_frame.in_basis(problem, curve), 1, 2))
-    return curve, jnp.min(diagonal, axis=1)
+    bend, weight = _passes.bend_of(spec), problem.rows.weight[None, :]
+    diagonal = weight * bend.diagonal(kept)
+    if problem.basis is None:
+        return diagonal[None], diagonal[0]
+    present = jnp.any(problem.basis != 0, axis=1)
+    least = jnp.min(jnp.where(present[:, None], diagonal, jnp.inf), axis=0)
+    moved = jnp.broadcast_to(problem.basis[:, :, None], (*problem.basis.shape, kept.shape[1]))
+    curved = weight[None] * jax.vmap(bend.product, in_axes=(None, 1), out_axes=1)(kept, moved)
+    m = problem.used.size
+    return _in_basis(problem, curved.reshape(len(kept), -1)).reshape(m, m, -1), least
 
 
 def _leverage(run: _Run, least: jax.Array) -> tuple[jax.Array, jax.Array]:

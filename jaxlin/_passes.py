@@ -57,12 +57,12 @@ class Bend(NamedTuple):
     sides: `f(scores (K, rows), y)` -> the loss `(rows,)`, its slope `(K, rows)`, and what its
       second derivatives are made of, `kept (K, rows)`
     product: `f(kept, moved (K, rows))` -> `(K, rows)`, these times a move of the scores
-    trace: `f(kept)` -> `(rows,)`, of these
+    diagonal: `f(kept)` -> `(K, rows)`, of these
     """
 
     sides: Callable[[jax.Array, jax.Array], tuple[jax.Array, jax.Array, jax.Array]]
     product: Callable[[jax.Array, jax.Array], jax.Array]
-    trace: Callable[[jax.Array], jax.Array]
+    diagonal: Callable[[jax.Array], jax.Array]
 
 
 class Spec(NamedTuple):
@@ -121,6 +121,27 @@ def scores_of(problem: Problem, block: _rows.Rows, z: jax.Array, theta: jax.Arra
     if problem.basis is not None:
         scores = scores + _frame.never(problem)[None, :]
     return _moved(block, scores)
+
+
+def bend_of(spec: Spec) -> Bend:
+    """The spec's own, or that of any loss of one score."""
+    if spec.bend is not None:
+        return spec.bend
+
+    def sides(scores, y):
+        value, slope = jax.vmap(jax.value_and_grad(spec.loss))(scores.T, y)
+        return value, slope.T, jax.vmap(spec.curvature)(scores.T, y)[None]
+
+    return Bend(sides, jnp.multiply, lambda kept: kept)
+
+
+def in_front(problem: Problem, block: _rows.Rows, scores: jax.Array) -> jax.Array:
+    """Scores `(K, rows)` with offset, those of absent classes as they are to be."""
+    if problem.basis is not None:
+        scores = scores + _frame.never(problem)[:, None]
+    if block.offset is not None:
+        scores = scores + block.offset.reshape(scores.shape[1], -1).T
+    return scores
 
 
 def live(block: _rows.Rows, scores: jax.Array) -> jax.Array:

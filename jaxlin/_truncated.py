@@ -199,7 +199,8 @@ def look(run: _Run, theta: jax.Array) -> Point:
     def of_block(z, block):
         scores = _scores(problem, block, z, theta)
         value, slope, kept = bend.sides(scores, block.y)
-        pull, curve = block.weight[None, :] * slope, block.weight * bend.trace(kept)
+        pull = block.weight[None, :] * slope
+        curve = block.weight * jnp.sum(bend.diagonal(kept), axis=0)
         squares = block.weight, jnp.sum(slope**2, axis=0)
         terms = _passes.totals(block, value, squares, curve, _passes.sizes(scores, axis=0))
         return (dot(pull, z), jnp.stack(terms)), kept
@@ -216,9 +217,7 @@ def look(run: _Run, theta: jax.Array) -> Point:
 def _scores(problem: Problem, block: _rows.Rows, z: jax.Array, theta: jax.Array) -> jax.Array:
     """As `_passes.scores_of` where there is weight, `(K, rows)`: vectors want the rows last."""
     columns = _passes.spread_rows(problem, _frame.of_basis(problem, theta)[None])
-    scores = dot(columns.T, z.T) + _frame.never(problem)[:, None]
-    if block.offset is not None:
-        scores = scores + block.offset.T
+    scores = _passes.in_front(problem, block, dot(columns.T, z.T))
     # Without weight are also rows of the last block that were in the one before.
     fine = (block.weight > 0)[None, :] | (jnp.abs(scores) <= -_frame.NEVER)
     return jnp.where(fine, scores, 0)

@@ -84,7 +84,7 @@ def _space(problem: Problem) -> _Space:
 
 def _theta(spec: Spec, space: _Space, point: _dual.Point) -> jax.Array:
     """`(m, p)`."""
-    return _joined(spec, dot(point.alpha.T, space.half) * space.root[None, :], point.bias)
+    return _joined(spec, dot(point.alpha, space.half) * space.root[None, :], point.bias)
 
 
 def _joined(spec: Spec, weights: jax.Array, bias: jax.Array) -> jax.Array:
@@ -101,7 +101,7 @@ def _by_products(spec, problem, space, tol, cap) -> Outcome:
 
     def refined(carry):
         point, dual, _, left = carry
-        u = dot(space.half, dot(space.half.T, dual.alpha)) + dual.bias[None, :]
+        u = dot(dot(dual.alpha, space.half), space.half.T) + dual.bias[:, None]
         exact = _dual.look(run, dual.alpha, dual.bias, u)
         moved = _dual.moved(run, exact, _dual.direction(run, exact), 1.0)
         trial = judged(moved)

@@ -274,12 +274,12 @@ def _product(kept: jax.Array, moved: jax.Array) -> jax.Array:
     return jnp.where(top, -mean * (1 + kept), kept * (beside - mean))
 
 
-def _trace(kept: jax.Array) -> jax.Array:
+def _diagonal(kept: jax.Array) -> jax.Array:
     size = jnp.abs(kept)
-    return jnp.sum(size * (1 - size), axis=0)
+    return size * (1 - size)
 
 
-_BEND = _passes.Bend(_sides, _product, _trace)
+_BEND = _passes.Bend(_sides, _product, _diagonal)
 
 
 def _agreement(scores: jax.Array, y: jax.Array) -> _passes.Agreement:

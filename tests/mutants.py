@@ -904,14 +904,14 @@ FAULTS = [
         ),
         (
             "the bias has no equation",
-            "balance = jnp.sum(slope, axis=0) if spec.bias else",
-            "balance = 0 * jnp.sum(slope, axis=0) if spec.bias else",
+            "balance = jnp.sum(slope, axis=1) if spec.bias else",
+            "balance = 0 * jnp.sum(slope, axis=1) if spec.bias else",
             "wide::products_alone_find_most_optima",
         ),
         (
             "twice the penalty in J",
-            "jnp.sum(alpha * (u - bias[None, :])) / 2",
-            "jnp.sum(alpha * (u - bias[None, :]))",
+            "jnp.sum(alpha * (u - bias[:, None])) / 2",
+            "jnp.sum(alpha * (u - bias[:, None]))",
             "wide::products_alone_find_most_optima",
         ),
         (

@@ -182,7 +182,8 @@ def test_products_alone_find_most_optima(many, bias):
     x[1] = x[2, ::-1]
     y = y + (x[:, 0] > 0) if many else y
     engine = _risk.SMOOTH[softmax.fit if many else logistic.fit]
-    spec = _passes.Spec(engine.loss, engine.curvature, engine.agreement, None, bias)
+    bend = softmax._BEND if many else None
+    spec = _passes.Spec(engine.loss, engine.curvature, engine.agreement, None, bias, bend=bend)
     rows, *_ = _rows.prepare(
         _checks.table(x, y, sample_weight=weight, soft=True), num_classes=K if many else 2
     )
@@ -194,8 +195,8 @@ def test_products_alone_find_most_optima(many, bias):
         space = _wide._space(problem)
         outcome = _wide._by_products(spec, problem, space, 1e-11, jnp.int32(100))
         run = _dual.begin(spec, problem, space.kernel, jnp.asarray(1e-11))
-        zero = jnp.zeros((N, problem.used.size))
-        first = _dual.look(run, zero, zero[0], zero)
+        zero = jnp.zeros((problem.used.size, N))
+        first = _dual.look(run, zero, zero[:, 0], zero)
         step = _dual.direction(run, first)
         point = _dual.moved(run, first, step, 1.0)
         weights = _wide._theta(spec, space, point)

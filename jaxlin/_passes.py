@@ -616,21 +616,25 @@ def curve_at_origin(spec: Spec, problem: Problem) -> jax.Array:
 
 
 def _mean_at_origin(f: Callable, problem: Problem) -> jax.Array:
-    rows = problem.rows
-    if rows.offset is None and not isinstance(rows, _rows.Streamed) and rows.y.dtype == jnp.int32:
+    rows, dtype = problem.rows, problem.spread.dtype
+    hard = not isinstance(rows, _rows.Streamed) and rows.y.dtype == jnp.int32
+    if hard and rows.offset is None:
         # All rows of a class are alike.
         k = 2 if problem.basis is None else len(problem.basis)
-        nothing = jnp.zeros((1, problem.used.size), rows.weight.dtype)
-        scores = _frame.scores(problem, nothing)[0]
-        each = jax.vmap(f, in_axes=(None, 0))(scores, jnp.arange(k, dtype=jnp.int32))
-        return _rows.across(_linalg.inner(rows.weight, each[rows.y]), (), rows.axis)[0]
+        scores = _frame.scores(problem, jnp.zeros((1, problem.used.size), dtype))[0]
+        of_class = jax.vmap(f, in_axes=(None, 0))(scores, jnp.arange(k, dtype=jnp.int32))
 
-    def sums(block):
-        nothing = jnp.zeros((block.weight.size, problem.used.size), block.weight.dtype)
+        def sums(block):
+            return _linalg.inner(block.weight, of_class[block.y]), ()
+
+        return _rows.fold(sums, rows, light_entries(problem))[0]
+
+    def sums_of_each(block):
+        nothing = jnp.zeros((block.weight.size, problem.used.size), dtype)
         each = jax.vmap(f)(scored(problem, block, nothing), block.y)
         return jnp.sum(block.weight * each), ()
 
-    return _rows.fold(sums, rows)[0]
+    return _rows.fold(sums_of_each, rows)[0]
 
 
 def origin(problem: Problem, value: jax.Array) -> Point:

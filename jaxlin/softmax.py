@@ -56,14 +56,16 @@ def fit(
     steps by conjugate gradients, O(n k d) for each product with the Hessian, of which a step takes
     a few, or tens where rows are nearly separated; and so are fewer where x has over 100,000
     entries and every l2 is positive. With 128 rows per coefficient and more, products are with the
-    Hessian of an eighth of the rows while that serves, and with no `init` and every l2 positive the
-    first steps are theirs alone. With more than 256 coefficients, fewer rows than features,
-    (k - 1)(n + 1) up to 1,024 and every l2 positive, Newton's method runs in the space of the rows,
-    by conjugate gradients too: O(n^2 d) once and O(n^2 k) for each of some ten products a step. A
-    traced l2 may be 0, for which the program is made. Lanes of a vmap over weights alone, 64 or
-    more, where Newton's method is the solver begin at the optimum of equal weights, and end where
-    each alone does. Lanes of float64 that hold 200,000 entries of x or more take its steps in
-    float32 on a CPU, unless `max_steps` is given, and are refined and proved in float64.
+    Hessian of an eighth of the rows, in float32, while that serves, and with no `init` and every l2
+    positive the first steps are theirs alone.
+
+    With more than 256 coefficients, fewer rows than features, (k - 1)(n + 1) up to 1,024 and every
+    l2 positive, Newton's method runs in the space of the rows, by conjugate gradients too: O(n^2 d)
+    once and O(n^2 k) for each of some ten products a step. A traced l2 may be 0, for which the
+    program is made. Lanes of a vmap over weights alone, 64 or more, where Newton's method is the
+    solver begin at the optimum of equal weights, and end where each alone does. Lanes of float64
+    that hold 200,000 entries of x or more take its steps in float32 on a CPU, unless `max_steps` is
+    given, and are refined and proved in float64.
 
     Args:
       x: `(n, d)`, in any units; half precision stays so in memory.

@@ -347,8 +347,8 @@ FAULTS = [
         ),
         (
             "slopes without weight",
-            "pull = block.weight[:, None] * slope\n    size",
-            "pull = slope\n    size",
+            "pull = block.weight[:, None] * slope\n    squares",
+            "pull = slope\n    squares",
             "logistic::penalty_weights_and_units_against_the_oracle",
         ),
         (
@@ -1027,6 +1027,12 @@ FAULTS = [
     *of(
         "_linalg.py",
         (
+            "a series that ends early",
+            "terms = 16 if e.dtype",
+            "terms = 12 if e.dtype",
+            "losses::logistic_has_full_relative_accuracy",
+        ),
+        (
             "what a sum loses is lost",
             "return terms[0], lost",
             "return terms[0], 0 * lost",
@@ -1662,14 +1668,8 @@ FAULTS = [
         ),
         (
             "softplus overflows",
-            "_log1p_of_share(jnp.exp(-jnp.abs(u)))",
-            "_log1p_of_share(jnp.exp(jnp.abs(u)))",
-            "losses::logistic_has_full_relative_accuracy",
-        ),
-        (
-            "a series that ends early",
-            "terms = 16 if e.dtype",
-            "terms = 12 if e.dtype",
+            "log1p_of_share(jnp.exp(-jnp.abs(u)))",
+            "log1p_of_share(jnp.exp(jnp.abs(u)))",
             "losses::logistic_has_full_relative_accuracy",
         ),
         (

@@ -565,12 +565,30 @@ def sample(rows: Rows, most: int) -> Rows:
     """
     if isinstance(rows, Streamed):
         return sample(rows.some, most)
+    at = _places(rows, most)
+    return rows if at is None else take(rows, at)
+
+
+def map_sample(f: Callable[[Rows], jax.Array], rows: Rows, most: int) -> jax.Array:
+    """As `map_rows`, of the rows of `sample`, whose x is not copied as a whole."""
+    at = _places(rows, most)
+    if at is None:
+        return map_rows(f, rows)
+
+    def of_block(at):
+        return f(clean(take(rows, at[:, 0])))
+
+    return _map_blocks(of_block, at[:, None], BLOCK_ENTRIES // max(rows.x.shape[1], 1))
+
+
+def _places(rows: Rows, most: int) -> jax.Array | None:
+    """Which rows a sample is of, `(most,)`, or None for all."""
     n, most = rows.x.shape[0], -(-most // devices(rows.axis))
     if n <= most:
-        return rows
+        return None
     golden = (math.sqrt(5) - 1) / 2
     at = np.sort(np.floor(n * (np.arange(most) * golden % 1)))
-    return take(rows, jnp.asarray(at, jnp.int32))
+    return jnp.asarray(at, jnp.int32)
 
 
 def clean(block: Rows) -> Rows:

@@ -135,16 +135,32 @@ def chords(spec: Spec, problem: Problem, theta: jax.Array, root: jax.Array) -> j
 def rough(spec: Spec, problem: Problem, m: int) -> Problem | None:
     """One of a part of the rows and about the same Hessian, or None where rows are few.
 
-    What the part has hardly seen of a column is a penalty there.
+    What the part has hardly seen of a column is a penalty there. It is in float32 if that is to be
+    held, which does for what is nowhere trusted.
     """
     rows = _all(problem) // ROUGH_PART
     p = problem.spread.size
     if isinstance(problem.rows, _rows.Streamed) or rows < ROUGH_ROWS * m * p:
         return None
-    sample = of(problem, rows)
-    nothing = jnp.zeros((m, p), problem.spread.dtype)
-    _, missed = _unseen(problem, sample, _passes.mean_diagonal(spec, sample, nothing))
-    return sample._replace(penalty=problem.penalty + missed)
+    sample = _held(problem, of(problem, rows), rows)
+    dtype = sample.spread.dtype
+    diagonal = _passes.mean_diagonal(spec, sample, jnp.zeros((m, p), dtype))
+    _, missed = _unseen(problem, sample, diagonal.astype(problem.spread.dtype))
+    return sample._replace(penalty=(problem.penalty + missed).astype(dtype))
+
+
+def _held(problem: Problem, sample: Problem, count: int) -> Problem:
+    """The sample of so many rows in float32, its columns held and not its x, if they may be."""
+    if sample.rows.x.size > _frame.HELD_ENTRIES:
+        return sample
+
+    def columns(block):
+        return _linalg.narrow(_frame.columns(problem, block))
+
+    framed = _rows.map_sample(columns, problem.rows, count)
+    # Nothing reads x any more, which is but a shape.
+    rows = sample.rows._replace(x=jnp.zeros_like(sample.rows.x), framed=framed)
+    return jax.tree.map(_linalg.narrow, sample._replace(rows=rows))
 
 
 def is_dense(problem: Problem) -> bool:
@@ -205,6 +221,7 @@ def _unseen(problem: Problem, sample: Problem, diagonal: jax.Array) -> tuple[jax
     (seen, fourth), _ = _rows.fold(squares, sample.rows)
     part = sample.rows.x.shape[0] < problem.rows.x.shape[0]
     few = (seen**2 <= SEEN_ROWS * fourth) & part
+    seen = seen.astype(problem.spread.dtype)
     seen = problem.spread**2 * seen
     square, total = _second_moments(problem), jnp.sum(seen)
     per_square = jnp.where(total > 0, jnp.sum(diagonal) / jnp.where(total > 0, total, 1), 1)

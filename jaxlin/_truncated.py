@@ -26,6 +26,10 @@ from jaxlin._passes import Bend, Spec
 HELD_ENTRIES = 2**18
 # With so many columns per score three copies of what is kept of the scores are a fifth of x.
 COLUMNS_PER_SCORE = 16
+# Of a part of the rows what is kept is no more than this part of all of x.
+KEPT_PART = 64
+# Numbers that a pass makes for each score of a row.
+OF_SCORE = 6
 # Products within one step, and in a run for each step that it may take.
 MOST_PRODUCTS, PRODUCTS = 200, 20
 HALVINGS = 20
@@ -49,16 +53,27 @@ class Point(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """What a run is of."""
+    """What a run is of.
+
+    keeps: whether its points hold what their curvature is made of
+    """
 
     spec: Spec
     problem: Problem
     bend: Bend
+    keeps: bool
 
     @property
     def at_once(self) -> bool:
-        """Whether the columns of all rows are held."""
-        return self.problem.rows.framed is not None
+        """Whether all rows are one block, whose columns are held."""
+        rows, p = self.problem.rows, self.problem.spread.size
+        return rows.framed is not None and rows.x.shape[0] * p <= HELD_ENTRIES
+
+    @property
+    def entries(self) -> int:
+        """Of x in a block, beside which it makes several numbers for each score."""
+        d, scores = self.problem.centre.size, self.problem.used.size + 1
+        return _passes.light_entries(self.problem) * d // (d + OF_SCORE * scores)
 
     def fold(self, f, kept: jax.Array):
         """The sums over the rows of `f(z, block, kept)`."""
@@ -66,9 +81,8 @@ class _Run(NamedTuple):
         if self.at_once:
             return _rows.across(f(rows.framed, rows, kept), (), rows.axis)[0]
         if kept.shape[1] == 0:
-            entries = _passes.light_entries(problem)
             return _rows.fold(
-                lambda b: (f(_frame.columns(problem, b), b, kept), ()), rows, entries
+                lambda b: (f(_frame.columns(problem, b), b, kept), ()), rows, self.entries
             )[0]
 
         def of_block(block):
@@ -133,24 +147,27 @@ def descend(
 
 
 def _run(spec: Spec, problem: Problem) -> _Run:
-    few = problem.rows.x.shape[0] * problem.spread.size <= HELD_ENTRIES
-    if few and problem.rows.framed is None:
+    n, d = problem.rows.x.shape
+    if n * problem.spread.size <= HELD_ENTRIES:
         problem = _frame.held(problem)
+    return _of(spec, problem, max(HELD_ENTRIES, n * d // COLUMNS_PER_SCORE))
+
+
+def _of(spec: Spec, problem: Problem, room: int) -> _Run:
+    """A run whose points hold what their curvature is made of, if it has room for so many."""
+    kept = problem.rows.x.shape[0] * (problem.used.size + 1)
+    # Not where rows are dealt over devices: all that a loop carries would vary as they do.
+    keeps = kept <= room and problem.rows.axis.name is None
     assert spec.bend is not None  # or another solver is chosen
-    return _Run(spec, problem, spec.bend)
+    return _Run(spec, problem, spec.bend, keeps)
 
 
 def _part(spec: Spec, problem: Problem, m: int) -> _Run | None:
-    """A run of some of many rows, which is nowhere trusted: float32 does."""
+    """A run of some of the rows, if these are many."""
     rough = _sampled.rough(spec, problem, m)
     if rough is None:
         return None
-    rough = _frame.held(rough)
-    if rough.rows.framed is not None:
-        x = rough.rows.x  # which nothing reads
-        rough = jax.tree.map(_linalg.narrow, rough)
-        rough = rough._replace(rows=rough.rows._replace(x=x))
-    return _run(spec, rough)
+    return _of(spec, rough, problem.rows.x.size // KEPT_PART)
 
 
 def _descend(run: _Run, part: _Run | None, point: Point, tol, cap):
@@ -190,11 +207,7 @@ def _descend(run: _Run, part: _Run | None, point: Point, tol, cap):
 
 def look(run: _Run, theta: jax.Array) -> Point:
     """J at theta, and what the products there need."""
-    _, problem, bend = run
-    rows, (n, d) = problem.rows, problem.rows.x.shape
-    # Not where rows are dealt over devices: all that a loop carries would vary as they do.
-    few = n * (problem.used.size + 1) <= max(HELD_ENTRIES, n * d // COLUMNS_PER_SCORE)
-    keeps = (few or run.at_once) and rows.axis.name is None
+    problem, bend = run.problem, run.bend
 
     def of_block(z, block):
         scores = _scores(problem, block, z, theta)
@@ -205,10 +218,10 @@ def look(run: _Run, theta: jax.Array) -> Point:
         terms = _passes.totals(block, value, squares, curve, _passes.sizes(scores, axis=0))
         return (dot(pull, z), jnp.stack(terms)), kept
 
-    if keeps:
+    if run.keeps:
         (pulled, terms), kept = run.fold_and_map(of_block)
     else:
-        kept = jnp.zeros((len(_frame.of_basis(problem, theta)), 0), theta.dtype)
+        kept = jnp.zeros((problem.used.size + 1, 0), theta.dtype)
         pulled, terms = run.fold(lambda z, block, _: of_block(z, block)[0], kept)
     columns = _frame.in_basis(problem, pulled.T).T
     return Point(_passes.assemble(problem, theta, columns, terms), kept)
@@ -225,7 +238,7 @@ def _scores(problem: Problem, block: _rows.Rows, z: jax.Array, theta: jax.Array)
 
 def product(run: _Run, point: Point, step: jax.Array) -> jax.Array:
     """H at the point times a step `(m, p)`."""
-    _, problem, bend = run
+    problem, bend = run.problem, run.bend
     columns = _passes.spread_rows(problem, _frame.of_basis(problem, step)[None])
 
     def sums(z, block, kept):

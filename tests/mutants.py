@@ -503,8 +503,8 @@ FAULTS = [
         ),
         (
             "a rough Hessian without what is missed",
-            "sample._replace(penalty=problem.penalty + missed)",
-            "sample",
+            "(problem.penalty + missed).astype(dtype)",
+            "problem.penalty.astype(dtype)",
             "truncated::a_rough_hessian_is_about_that_of_all[True]",
         ),
         (

@@ -43,9 +43,9 @@ def problem_of(n, d, *, absent=False):
     return _frame.make(rows, jnp.where(np.arange(d) == 2, 0.0, 0.3), True, basis)
 
 
-def at(problem, *, held=False):
+def at(problem):
     """A run, its point at some theta, and a step."""
-    run = _truncated._Run(SPEC, _frame.held(problem) if held else problem, BEND)
+    run = _truncated._run(SPEC, problem)
     shape = problem.used.size, problem.spread.size
     theta, step = np.random.default_rng(0).normal(size=(2, *shape))
     out = _frame.inert(problem)
@@ -71,13 +71,16 @@ def test_the_bend_is_of_the_loss(dtype):
         assert np.all(np.abs(found - apart.sum(2)) <= slack)
 
 
-@pytest.mark.parametrize("kind", ["held", "kept", "made anew"])
+@pytest.mark.parametrize("kind", ["held", "kept", "kept, of columns held", "made anew"])
 def test_a_product_is_that_with_the_hessian(monkeypatch, kind):
-    monkeypatch.setattr(_truncated, "HELD_ENTRIES", 0)
+    monkeypatch.setattr(_truncated, "HELD_ENTRIES", 10**9 if kind == "held" else 0)
     monkeypatch.setattr(_truncated, "COLUMNS_PER_SCORE", 10**9 if kind == "made anew" else 10)
     n = 700  # a block of 195 columns is 256 rows
     problem = problem_of(n, 195)
-    run, point, step = at(problem, held=kind == "held")
+    if kind == "kept, of columns held":
+        problem = _frame.held(problem)
+    run, point, step = at(problem)
+    assert run.at_once == (kind == "held")
     assert point.kept.shape == (K, 0 if kind == "made anew" else n)
     plain, hess = jax.jit(lambda theta: _passes.measure(SPEC, problem, theta))(point.theta)
     for name in ("value", "grad", "residual", "noise", "curve"):
@@ -274,9 +277,10 @@ def test_a_rough_hessian_is_about_that_of_all(rare):
     problem = spread_out(3000, rare=rare)
     assert _sampled.rough(SPEC, spread_out(1500, rare=rare), K - 1) is None
     rough = _sampled.rough(SPEC, problem, K - 1)
-    assert rough.rows.x.shape == (375, 5)
-    nothing = jnp.zeros((K - 1, 6))
-    about, hess = (_passes.measure(SPEC, p, nothing)[1] for p in (rough, problem))
+    assert rough.rows.framed.shape == (375, 6) and rough.spread.dtype == np.float32
+    about, hess = (
+        _passes.measure(SPEC, p, jnp.zeros((K - 1, 6), p.spread.dtype))[1] for p in (rough, problem)
+    )
     ratios = np.linalg.eigvals(np.linalg.solve(about, hess)).real
     assert ratios.min() > 0.3 and ratios.max() < 2
 
@@ -304,8 +308,9 @@ def test_a_part_that_leads_nowhere_is_left(monkeypatch):
     problem = spread_out(4000, rare=False)
     exact = minimised(problem)[0]
     other = _sampled.rough(SPEC, problem, K - 1)
-    x, y = other.rows.x, other.rows.y
-    other = other._replace(rows=other.rows._replace(x=x[:, ::-1] / 30, y=(y + 1) % K))
+    z, y = other.rows.framed, other.rows.y
+    z = z.at[:, :5].set(z[:, 4::-1] / 30)
+    other = other._replace(rows=other.rows._replace(framed=z, y=(y + 1) % K))
     monkeypatch.setattr(_sampled, "rough", lambda *_: other)
     theta, _, taken = minimised(problem)
     assert taken == {500, 4000}
@@ -341,6 +346,19 @@ def test_the_loss_at_the_origin_is_of_every_row(offset):
         np.testing.assert_allclose(_passes.value_at_origin(SPEC, problem), known.value, 1e-12)
         curve = _passes.curve_at_origin(SPEC, problem) * (K - 1 - absent)
         np.testing.assert_allclose(curve, known.curve, 1e-12)
+
+
+@pytest.mark.cpu
+def test_a_part_of_the_rows_is_never_copied_in_double_precision():
+    """Of a float64 x it is held in float32, block by block, and temporaries are a part of x."""
+    n, d = 200_000, 20
+    x, y = jax.ShapeDtypeStruct((n, d), np.float64), jax.ShapeDtypeStruct((n,), np.int32)
+    call = jax.jit(lambda x, y: softmax.fit(x, y, num_classes=K, l2=1e-4))
+    program = call.lower(x, y).compile()
+    part = n // _sampled.ROUGH_PART
+    assert f"f32[{part},{d + 1}]" in program.as_text()
+    assert f"f64[{part},{d}" not in program.as_text()
+    assert program.memory_analysis().temp_size_in_bytes < 0.3 * n * d * 8
 
 
 def test_products_are_counted(monkeypatch):

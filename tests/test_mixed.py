@@ -84,7 +84,7 @@ def test_float32_leads_there(mixed):
     x, y, _ = lanes(2)
     for tol, theirs in ((1e-3, True), (1e-9, False)):
         fit = functools.partial(logistic.fit, l2=1e-2, tol=tol, bias=False)
-        (found, _), info = jax.jit(jax.vmap(lambda x, y: fit(x, y)))(x[:2], y[:2])  # noqa: B023
+        (found, _), info = jax.jit(jax.vmap(fit))(x[:2], y[:2])
         assert np.all(info.status == Status.CONVERGED) and np.all(info.residual <= tol)
         assert np.all(np.asarray(found) == np.float32(found)) == theirs
 

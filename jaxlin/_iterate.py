@@ -68,10 +68,9 @@ def newton_step(
 
     The step is NaN if H is indefinite.
     """
-    p = grad.shape[0]
     shift = damping * _linalg.largest(jnp.abs(grad))
-    ridge = float(jnp.finfo(grad.dtype).eps) * p
-    whole = _linalg.factor(hess + shift * jnp.eye(p, dtype=hess.dtype), ridge)
+    ridge = float(jnp.finfo(grad.dtype).eps) * grad.shape[0]
+    whole = _linalg.factor(_linalg.raised(hess, shift), ridge)
     return -_linalg.solve(whole, grad), whole
 
 

@@ -163,13 +163,20 @@ def factor(a: jax.Array, ridge: float | jax.Array = 0.0) -> Factor:
     diagonal = a.reshape(-1)[:: p + 1]
     scale = jax.lax.rsqrt(jnp.where(diagonal > 0, diagonal, 1))
     scaled = a * scale[:, None] * scale[None, :]
-    scaled += jnp.where(jnp.eye(p, dtype=bool), ridge, 0).astype(a.dtype)
-    upper = jax.lax.linalg.cholesky(scaled.T, symmetrize_input=False).T
+    upper = jax.lax.linalg.cholesky(raised(scaled, ridge).T, symmetrize_input=False).T
     # A matrix without a factor leaves NaN in all of it, one that holds NaN from where it stands on:
     # in the last pivot, and has none. See also `largest`.
     pivots = upper.reshape(-1)[:: p + 1]
     pivot = jnp.min(pivots, initial=jnp.inf) ** 2
     return Factor(upper, scale, jnp.where(jnp.any(jnp.isnan(pivots[-1:])), jnp.nan, pivot))
+
+
+def raised(a: jax.Array, by: float | jax.Array) -> jax.Array:
+    """A `(p, p)` matrix with `by`, a number or a row `(1, p)`, added to its diagonal.
+
+    A diagonal matrix to be added would be made before the loop that this is in, and held there.
+    """
+    return jnp.where(jnp.eye(a.shape[0], dtype=bool), a + by, a)
 
 
 def half_solve(f: Factor, b: jax.Array) -> jax.Array:

@@ -353,7 +353,7 @@ def hessian_of(problem: Problem, blocks: jax.Array, m: int) -> jax.Array:
     scale = problem.spread[:, None] * problem.spread[None, :]
     # A coordinate out of play has curvature 1 and stands alone.
     diagonal = jnp.where(_frame.inert(problem), 1, problem.penalty[None, :])
-    return whole(blocks * scale[None], m) + jnp.diag(diagonal.reshape(-1))
+    return _linalg.raised(whole(blocks * scale[None], m), diagonal.reshape(1, -1))
 
 
 def whole(blocks: jax.Array, m: int) -> jax.Array:

@@ -123,10 +123,13 @@ def leverage(spec: Spec, problem: Problem, root: jax.Array) -> jax.Array:
         square = jnp.max(dot(image**2, jnp.ones(m * p, image.dtype)), axis=1)
         return (), jnp.max(jnp.where(block.weight > 0, square, 0))
 
-    # An image is m (m + 1) times as wide as its row.
-    entries = _rows.BLOCK_ENTRIES // max(1, m * (m + 1) // 2)
-    _, largest = _rows.fold(maxima, problem.rows, entries)
+    _, largest = _rows.fold(maxima, problem.rows, _entries(m))
     return jnp.sqrt(largest)
+
+
+def _entries(m: int) -> int:
+    """Of x in a block, of which images and products are made m (m + 1) times as wide."""
+    return _rows.BLOCK_ENTRIES // max(1, m * (m + 1) // 2)
 
 
 def _contrasts(spec: Spec, problem: Problem, block: _rows.Rows):
@@ -191,7 +194,8 @@ def recedes(
         )
         return sums, jnp.max(near.astype(z.dtype))
 
-    (square, force, size), some = _rows.fold(on_plane, problem.rows)
+    entries = _entries(m)
+    (square, force, size), some = _rows.fold(on_plane, problem.rows, entries)
     square = _passes.whole(square.reshape(-1, p, p), m)
     held = jnp.where(free, 0, 1).astype(step.dtype).reshape(-1)
     values, vectors = _linalg.eigh(square + jnp.diag(held))
@@ -207,7 +211,7 @@ def recedes(
         worst = jnp.where(far, slack / 2 - agreed, jnp.abs(agreed) - rounding)
         return (), jnp.max(jnp.where(live, worst, -jnp.inf))
 
-    _, worst = _rows.fold(opposition, problem.rows)
+    _, worst = _rows.fold(opposition, problem.rows, entries)
     balanced = _linalg.largest(jnp.abs(force)) <= BALANCE * jnp.max(size, initial=0)
     return (worst <= 0) & balanced & (some > 0)
 

@@ -26,7 +26,7 @@ from jaxlin._checks import Axis, Table, safe_range, working_dtype
 # A block of x of about this many entries leaves room in a core's cache for what is made of it. This
 # and all such numbers are a CPU's, see `block_rows`.
 BLOCK_ENTRIES = 50_000
-MIN_BLOCK_ROWS = 256
+MIN_BLOCK_ROWS, SHRUNK = 256, 4
 # Entries that a fold by entries sums side by side, which cores share, and how many times as many in
 # a turn.
 SIDE_ENTRIES, SIDES = 16_000, 8
@@ -375,16 +375,21 @@ def present(rows: Rows, k: int) -> jax.Array:
     """Which of k classes have weight, `(k,)`; a soft label is of all that it gives a part."""
     if isinstance(rows, Streamed):
         return rows.classes
-    if rows.y.ndim == 2:
-        of = rows.y > 0
-    elif jnp.issubdtype(rows.y.dtype, jnp.floating):
-        of = jnp.stack([rows.y < 1, rows.y > 0], axis=1)
-    else:
-        of = rows.y[:, None] == jnp.arange(k, dtype=rows.y.dtype)[None, :]
-    here = _some(rows.weight > 0, of)
-    if rows.axis.name is None:
-        return here
-    return across((), here.astype(jnp.float32), rows.axis)[1] > 0
+
+    def here(block):
+        return (), _some(block.weight > 0, _members(block.y, k)).astype(jnp.float32)
+
+    # By blocks, because which rows a class has is written out.
+    return fold(here, rows._replace(offset=None))[1] > 0
+
+
+def _members(y: jax.Array, k: int) -> jax.Array:
+    """Which rows are of each of k classes, in part at least: `(n, k)`."""
+    if y.ndim == 2:
+        return y > 0
+    if jnp.issubdtype(y.dtype, jnp.floating):
+        return jnp.stack([y < 1, y > 0], axis=1)
+    return y[:, None] == jnp.arange(k, dtype=y.dtype)[None, :]
 
 
 @jax.custom_batching.custom_vmap
@@ -462,7 +467,9 @@ def is_one_block(rows: Rows, entries: int) -> bool:
 
 def block_rows(d: int, entries: int = BLOCK_ENTRIES) -> int:
     """Rows in a block of `d` columns that has `entries` on a CPU; fewer than two make one."""
-    return max(MIN_BLOCK_ROWS, _platform.enlarged(entries) // max(d, 1))
+    # Of fewer entries a fold makes the more.
+    least = MIN_BLOCK_ROWS if SHRUNK * entries >= BLOCK_ENTRIES else MIN_BLOCK_ROWS // SHRUNK
+    return max(least, _platform.enlarged(entries) // max(d, 1))
 
 
 def fold_by_class(f: Callable[[Rows, jax.Array], Any], rows: Rows, k: int, size: int) -> Any:

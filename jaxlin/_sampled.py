@@ -24,8 +24,9 @@ FEW_ROWS, LEAST_ROWS, MOST_ROWS = 8, 16, 32
 FIRST_ROWS, OPTIMUM_ROWS, SPARED, PART = 32, 64, 8, 16
 # The residual there is of the sample's, and Newton's method one step from its optimum.
 TOL, STEPS = 1e-2, 20
-# A rough Hessian is of this part of the rows, if these are so many per coordinate of theta.
-ROUGH_PART, ROUGH_ROWS = 8, 16
+# A rough Hessian is of this part of the rows, if these are so many per coordinate of theta; or of
+# half of it, where columns of float32 are so few that a number for each row is much beside x.
+ROUGH_PART, ROUGH_ROWS, NARROW = 8, 16, 24
 # A column is hardly seen whose square is that of no more than so many rows.
 SEEN_ROWS = 16
 # Columns are as good as independent where the eigenvalues of their correlations have no more than
@@ -138,8 +139,9 @@ def rough(spec: Spec, problem: Problem, m: int) -> Problem | None:
     What the part has hardly seen of a column is a penalty there. It is in float32 if that is to be
     held, which does for what is nowhere trusted.
     """
-    rows = _all(problem) // ROUGH_PART
     p = problem.spread.size
+    narrow = p <= NARROW and problem.spread.dtype == jnp.float32
+    rows = _all(problem) // (2 * ROUGH_PART if narrow else ROUGH_PART)
     if isinstance(problem.rows, _rows.Streamed) or rows < ROUGH_ROWS * m * p:
         return None
     sample = _held(problem, of(problem, rows), rows)

@@ -56,18 +56,21 @@ class _Run(NamedTuple):
     """What a run is of.
 
     keeps: whether its points hold what their curvature is made of
+    rough: whether it is of a part of the rows, which stays small beside x
     """
 
     spec: Spec
     problem: Problem
     bend: Bend
     keeps: bool
+    rough: bool = False
 
     @property
     def at_once(self) -> bool:
         """Whether all rows are one block, whose columns are held."""
         rows, p = self.problem.rows, self.problem.spread.size
-        return rows.framed is not None and rows.x.shape[0] * p <= HELD_ENTRIES
+        few = not self.rough and rows.x.shape[0] * p <= HELD_ENTRIES
+        return rows.framed is not None and few
 
     @property
     def entries(self) -> int:
@@ -167,7 +170,7 @@ def _part(spec: Spec, problem: Problem, m: int) -> _Run | None:
     rough = _sampled.rough(spec, problem, m)
     if rough is None:
         return None
-    return _of(spec, rough, problem.rows.x.size // KEPT_PART)
+    return _of(spec, rough, problem.rows.x.size // KEPT_PART)._replace(rough=True)
 
 
 def _descend(run: _Run, part: _Run | None, point: Point, tol, cap):

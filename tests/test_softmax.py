@@ -308,6 +308,21 @@ def test_temporaries_are_a_part_of_x(k, solver):
     assert f"f32[{n},{d}]" not in program(jnp.bfloat16).as_text(), "x is widened as a whole"
 
 
+@pytest.mark.cpu
+@pytest.mark.parametrize("l2", [0.0, 0.1])
+@pytest.mark.parametrize("k", [3, 10])
+def test_temporaries_of_the_default_are_a_part_of_x(k, l2):
+    n, d = 100_000, 20
+    x, weight = (jax.ShapeDtypeStruct(shape, np.float32) for shape in ((n, d), (n,)))
+    y = jax.ShapeDtypeStruct((n,), np.int32)
+
+    def call(x, y, weight):
+        return softmax.fit(x, y, num_classes=k, l2=l2, sample_weight=weight)
+
+    memory = jax.jit(call).lower(x, y, weight).compile().memory_analysis()
+    assert memory.temp_size_in_bytes < 0.3 * n * d * 4
+
+
 def test_a_sweep_is_one_compile():
     x, y, _ = drawn()
 

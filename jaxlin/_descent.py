@@ -200,13 +200,14 @@ def _begun(spec, doubted, run, start, trials):
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _newton_step(spec, doubted, run, before, carry):
-    return _newton.advance(spec, doubted, run.problem, None, run.tol, before, carry)
+    polished = jnp.bool_(spec.polished)
+    return _newton.advance(spec, doubted, run.problem, None, run.tol, before, polished, carry)
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def _proved(spec, run, carry):
     carry = carry._replace(trials=jnp.minimum(carry.trials, run.last + 1))
-    return _newton.prove(spec, run.problem, carry, run.tol)
+    return _newton.prove(spec, run.problem, carry, run.tol, jnp.bool_(spec.polished))
 
 
 def _loop(spec, run):

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlin import (
+    _platform,
     features,
     fisher,
     lda,
@@ -58,7 +59,6 @@ VISITS = 100_000  # of a perceptron to rows: a moment's work where only separabl
 COMPILERS = 2  # threads; XLA compiles outside of Python's lock
 # Of x: with fewer entries a fit takes milliseconds in any code, and compiling decides the time.
 FEW_ENTRIES = 100_000
-QUICKLY: dict[str, str | bool] = {"xla_backend_optimization_level": "0"}
 
 
 def _passes(n: int) -> dict[str, Any]:
@@ -204,7 +204,7 @@ def _compile(method: Method, data: Data, weights: jax.Array) -> Program:
     start = time.perf_counter()
     with jax.enable_x64(True):  # a thread does not inherit it
         lowered = jax.jit(run).lower(data.x, data.y, weights)
-        compiled = lowered.compile(QUICKLY if data.x.size <= FEW_ENTRIES else None)
+        compiled = lowered.compile(_platform.QUICKLY if data.x.size <= FEW_ENTRIES else None)
     return Program(method, compiled, time.perf_counter() - start)
 
 

@@ -71,21 +71,25 @@ def undoubted(spec, problem, start, tol, cap, before) -> Outcome:
 
 def solve(spec, problem, start, origin, tol, cap, before, *, doubted=True) -> Outcome:
     """Damped Newton steps until the optimum is proved, or shown to be at infinity."""
-    run = descend(spec, problem, start, origin, tol, cap, before, doubted=doubted)
-    outcome = prove(spec, problem, run, tol)
     if spec.polished:
-        return outcome
-    spec = spec._replace(polished=True)
-    # Ended as soon as the residual passed: the proof may ask for a step more, or for many.
-    more = (run.point.residual <= tol) & ~outcome.certified & ~run.quasi & ~outcome.separated
+        run = descend(spec, problem, start, origin, tol, cap, before, doubted=doubted)
+        return prove(spec, problem, run, tol)
+    columns = _passes.held_columns(problem)
 
-    def go_on(problem, run, tol, cap):
-        columns = _passes.held_columns(problem)
-        step = functools.partial(advance, spec, doubted, problem, columns, tol, before)
-        return prove(spec, problem, _run_on(step, run, cap), tol)
+    def attempt(carry):
+        run, _, polished, _ = carry
+        step = functools.partial(advance, spec, doubted, problem, columns, tol, before, polished)
+        run = _run_on(step, run, cap)
+        outcome = prove(spec, problem, run, tol, polished)
+        # Ended as soon as the residual passed: the proof may ask for a step more, or for many.
+        more = ~polished & (run.point.residual <= tol)
+        more &= ~(outcome.certified | run.quasi | outcome.separated)
+        return run._replace(done=run.done & ~more), outcome, jnp.bool_(True), more
 
-    begun = run._replace(done=run.done & ~more)
-    return _linalg.when(more, go_on, outcome, (problem, begun, tol, cap))
+    first, never = begin(problem, start, origin, before), jnp.bool_(False)
+    nothing = jax.eval_shape(functools.partial(prove, spec, problem), first, tol, never)
+    init = first, _loops.filled(nothing, 0), never, jnp.bool_(True)
+    return jax.lax.while_loop(lambda carry: carry[3], *_loops.steady(attempt, init))[1]
 
 
 def descend(spec, problem, start, origin, tol, cap, before, *, doubted) -> Run:
@@ -97,8 +101,8 @@ def descend(spec, problem, start, origin, tol, cap, before, *, doubted) -> Run:
     quadratically, so it ends at the floor of the dtype. `before` are steps that led to the start,
     and count.
     """
-    columns = _passes.held_columns(problem)
-    step = functools.partial(advance, spec, doubted, problem, columns, tol, before)
+    columns, polished = _passes.held_columns(problem), jnp.bool_(spec.polished)
+    step = functools.partial(advance, spec, doubted, problem, columns, tol, before, polished)
     return _run_on(step, begin(problem, start, origin, before), cap)
 
 
@@ -131,7 +135,7 @@ def unfinished(run: Run, cap: jax.Array) -> jax.Array:
     return ~run.done & (run.trials <= cap + unknown)
 
 
-def advance(spec, doubted, problem, columns, tol, before, run: Run) -> Run:
+def advance(spec, doubted, problem, columns, tol, before, polished, run: Run) -> Run:
     """One trial: a pass over the rows."""
     point, step = run.point, run.step
     flat = step.reshape(-1)
@@ -190,16 +194,14 @@ def advance(spec, doubted, problem, columns, tol, before, run: Run) -> Run:
             recedes = functools.partial(_proof.recedes, spec)
             quasi = _linalg.when(quasi, recedes, jnp.bool_(False), (problem, point, step, tail))
     passed = jnp.where(small & held, run.passed + 1, 0)
-    if spec.polished:
-        enough = passed >= 2
-    elif not doubted:
-        enough = passed >= 1
-    else:
+    enough = passed >= 1
+    if doubted and not spec.polished:
         # Begun near the optimum, it may pass before the proof does, which a step more cures.
         slope = jnp.sum(point.grad.reshape(-1) * following)
         least = _proof.least_leverage(problem, whole)
         plain = slope >= -((CERTIFICATE / CORRELATED / least) ** 2)
-        enough = (passed >= 1) & plain | (passed >= PATIENCE)
+        enough = enough & plain | (passed >= PATIENCE)
+    enough = jnp.where(polished, passed >= 2, enough)
     done = verdict.stalled | enough | quasi | (point.short == 0)
     done |= point.residual == 0
     return Run(
@@ -217,7 +219,9 @@ def advance(spec, doubted, problem, columns, tol, before, run: Run) -> Run:
     )
 
 
-def prove(spec: Spec, problem: Problem, run: Run, tol: jax.Array) -> Outcome:
+def prove(
+    spec: Spec, problem: Problem, run: Run, tol: jax.Array, polished: jax.Array | bool = True
+) -> Outcome:
     """The certificate at the last point, and, of many optima, the one of least norm.
 
     A Hessian that is nearly singular is looked at in a run that is `polished`: in any other it may
@@ -236,10 +240,10 @@ def prove(spec: Spec, problem: Problem, run: Run, tol: jax.Array) -> Outcome:
         noise=jnp.zeros_like(point.noise),
         deficient=jnp.bool_(False),
     )
-    if spec.complete and spec.polished:
+    if spec.complete:
         prove = _proof.undamped if spec.penalised else _proof.on_range
         prove = functools.partial(prove, least=_least_eigenvalue(run))
-        proof = _linalg.when(unsettled, prove, proof, (problem, point, run.hess))
+        proof = _linalg.when(unsettled & polished, prove, proof, (problem, point, run.hess))
     certified = is_certified(spec, problem, proof.root, proof.decrement) & proof.sound
     point = point._replace(theta=point.theta - proof.excess, noise=point.noise + proof.noise)
     deficient = proof.deficient | jnp.any(problem.idle)

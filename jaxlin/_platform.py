@@ -4,8 +4,13 @@ A CPU is quick where what a pass makes of x stays in a core's cache. An accelera
 cache, and takes about as long to start a small product as a large one takes.
 """
 
+import functools
+from collections.abc import Callable
+
 import jax
 
+# What tells XLA to compile quickly and not well.
+QUICKLY: dict[str, str | bool] = {"xla_backend_optimization_level": "0"}
 # A block, or a chunk of lanes, is as many times as large on an accelerator. On an H100 a Newton fit
 # of 200,000 x 100 in float32 took 53 ms in the blocks of a CPU, and 4 ms as one.
 ENLARGED = 64
@@ -25,3 +30,13 @@ def on_one_cpu() -> bool:
 def enlarged(size: int) -> int:
     """The size of a block or chunk that is `size` on a CPU."""
     return size if on_cpu() else ENLARGED * size
+
+
+@functools.cache
+def quickly(program: Callable) -> Callable:
+    """A jitted `program(static, static, ...)` compiled so, for data that are soon gone through.
+
+    Called eagerly: inside another program it is that one's to say how it is compiled.
+    """
+    plain = program.__wrapped__  # type: ignore[attr-defined]
+    return jax.jit(plain, static_argnums=(0, 1), compiler_options=QUICKLY)

@@ -29,6 +29,7 @@ from jaxlin import (
     _mixed,
     _newton,
     _passes,
+    _platform,
     _quasi,
     _rows,
     _sampled,
@@ -46,6 +47,8 @@ NEWTON_LIMIT = 256
 NEWTON_ENTRIES = 100_000
 # Up to this many, an optimum found without a Hessian is finished and proved with one.
 DENSE_LIMIT = 1024
+# Of so few entries a fit is a fraction of a millisecond however it is compiled.
+FEW_ENTRIES = 2048
 # So many lanes are worth a fit before them.
 MANY_LANES = 64
 # Steps of L-BFGS that know the diagonal of the Hessian alone: about twice what such a fit needs.
@@ -159,13 +162,16 @@ def run(program: Any, spec: Spec, k: int, data: _checks.Table, l2: jax.Array, *r
 
     What a program holds is compiled whether it is used or not, and most problems need none of the
     proofs for singular Hessians and for optima at infinity. Without them that takes half as long;
-    so an eager call tries it first. Traced, the program must be complete.
+    so an eager call tries it first; of few entries, compiled for this call and not for thousands to
+    come. Traced, the program must be complete.
     """
     wide = _is_wide(spec, data, k - 1)
     if not wide:
         spec = spec._replace(penalised=spec.penalised or None)  # the same program
     if not _checks.concrete((data, l2, rest)):
         return program(spec, k, data, l2, *rest)[0]
+    if data.x.size <= FEW_ENTRIES and _platform.on_cpu():
+        program = _platform.quickly(program)
     if spec.penalised or is_newton(spec, data.x.shape, k - 1):
         lean = spec._replace(complete=False)
         if not wide and data.x.size <= NEWTON_ENTRIES:

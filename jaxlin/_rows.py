@@ -377,7 +377,7 @@ def present(rows: Rows, k: int) -> jax.Array:
         return rows.classes
 
     def here(block):
-        return (), _some(block.weight > 0, _members(block.y, k)).astype(jnp.float32)
+        return (), _some(block.weight > 0, _members(block.y, k)).astype(block.weight.dtype)
 
     # By blocks, because which rows a class has is written out.
     return fold(here, rows._replace(offset=None))[1] > 0

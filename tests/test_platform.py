@@ -47,6 +47,29 @@ def test_an_accelerators_program_finds_the_same(monkeypatch):
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9), params, others)
 
 
+@pytest.mark.cpu
+@pytest.mark.parametrize("k", [2, 3])
+def test_a_call_of_few_entries_is_compiled_quickly_and_finds_the_same(k, monkeypatch):
+    """Not one of many, nor one in a program of the user's."""
+    from jaxlin import _platform, _risk, logistic, softmax
+
+    d = 4
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(_risk.FEW_ENTRIES // d + 1, d))
+    y = np.argmax(x[:, :k] + rng.gumbel(size=(len(x), k)), axis=1)
+    fit = partial(logistic.fit, l2=1e-3) if k == 2 else partial(softmax.fit, num_classes=k, l2=1e-3)
+    asked = []
+    quickly = _platform.quickly
+    monkeypatch.setattr(_platform, "quickly", lambda f: asked.append(f) or quickly(f))
+    params, info = fit(x[1:], y[1:])
+    assert len(asked) == 1
+    jitted = jax.jit(fit)(x[1:], y[1:])
+    fit(x, y)
+    assert len(asked) == 1
+    assert info.status == jitted[1].status == 0
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9), params, jitted[0])
+
+
 def test_the_device_that_is_asked_for_tells():
     from jaxlin import _platform
 

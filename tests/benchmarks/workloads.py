@@ -306,20 +306,20 @@ def _conjugate_gradients(product, b, steps=300):
     return v
 
 
-def logistic(dtype, n, d, k=2, correlated=False) -> Workload:
+def logistic(dtype, n, d, k=2, correlated=False, solver=None) -> Workload:
     x, y = _drawn(dtype, n, d, k, correlated)
-    return _classifier(x, y, k)
+    return _classifier(x, y, k, solver)
 
 
-def _classifier(x, y, k) -> Workload:
+def _classifier(x, y, k, solver=None) -> Workload:
     _, d = x.shape
     device, labels = jnp.asarray(x), jnp.asarray(y)
     both = _loss(x, y, k)
 
     def fit(tol):
         if k > 2:
-            return jaxlin.softmax.fit(device, labels, num_classes=k, l2=L2, tol=tol)
-        return jaxlin.logistic.fit(device, labels, l2=L2, tol=tol)
+            return jaxlin.softmax.fit(device, labels, num_classes=k, l2=L2, tol=tol, solver=solver)
+        return jaxlin.logistic.fit(device, labels, l2=L2, tol=tol, solver=solver)
 
     def coefficients(found):
         if hasattr(found, "coef_"):
@@ -689,6 +689,8 @@ ALL: dict[str, Callable[[Any], Workload]] = {
     "logistic-20000x500-correlated": partial(logistic, n=20_000, d=500, correlated=True),
     "logistic-1000000x20": partial(logistic, n=1_000_000, d=20),
     "logistic-300x5000": partial(logistic, n=300, d=5_000),
+    "logistic-200x5-newton": partial(logistic, n=200, d=5, solver=jaxlin.solvers.newton),
+    "logistic-200x5-lbfgs": partial(logistic, n=200, d=5, solver=jaxlin.solvers.lbfgs),
     "softmax-200000x100-k10": partial(logistic, n=200_000, d=100, k=10),
     "softmax-200000x100-k10-correlated": partial(logistic, n=200_000, d=100, k=10, correlated=True),
     "softmax-1000-fits-of-25x512-k5": softmax_batch,

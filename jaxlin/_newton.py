@@ -71,9 +71,12 @@ def undoubted(spec, problem, start, tol, cap, before) -> Outcome:
 
 def solve(spec, problem, start, origin, tol, cap, before, *, doubted=True) -> Outcome:
     """Damped Newton steps until the optimum is proved, or shown to be at infinity."""
-    if spec.polished:
+    if spec.polished or not spec.complete:
         run = descend(spec, problem, start, origin, tol, cap, before, doubted=doubted)
-        return prove(spec, problem, run, tol)
+        outcome = prove(spec, problem, run, tol)
+        if spec.polished:
+            return outcome
+        return outcome._replace(unsettled=outcome.unsettled | _is_open(outcome, tol))
     columns = _passes.held_columns(problem)
 
     def attempt(carry):
@@ -81,15 +84,19 @@ def solve(spec, problem, start, origin, tol, cap, before, *, doubted=True) -> Ou
         step = functools.partial(advance, spec, doubted, problem, columns, tol, before, polished)
         run = _run_on(step, run, cap)
         outcome = prove(spec, problem, run, tol, polished)
-        # Ended as soon as the residual passed: the proof may ask for a step more, or for many.
-        more = ~polished & (run.point.residual <= tol)
-        more &= ~(outcome.certified | run.quasi | outcome.separated)
+        more = ~polished & _is_open(outcome, tol)
         return run._replace(done=run.done & ~more), outcome, jnp.bool_(True), more
 
     first, never = begin(problem, start, origin, before), jnp.bool_(False)
     nothing = jax.eval_shape(functools.partial(prove, spec, problem), first, tol, never)
     init = first, _loops.filled(nothing, 0), never, jnp.bool_(True)
     return jax.lax.while_loop(lambda carry: carry[3], *_loops.steady(attempt, init))[1]
+
+
+def _is_open(outcome: Outcome, tol: jax.Array) -> jax.Array:
+    """Whether a run ended because the residual passed, and the proof asks for more steps."""
+    passed = outcome.point.residual <= tol
+    return passed & ~(outcome.certified | outcome.quasi | outcome.separated)
 
 
 def descend(spec, problem, start, origin, tol, cap, before, *, doubted) -> Run:

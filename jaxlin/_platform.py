@@ -9,8 +9,10 @@ from collections.abc import Callable
 
 import jax
 
-# What tells XLA to compile quickly and not well.
+# What tells XLA to compile quickly and not well; of two ways to make loops the older is the quicker.
 QUICKLY: dict[str, str | bool] = {"xla_backend_optimization_level": "0"}
+if jax.__version_info__ < (0, 11):
+    QUICKLY["xla_cpu_use_fusion_emitters"] = False
 # A block, or a chunk of lanes, is as many times as large on an accelerator. On an H100 a Newton fit
 # of 200,000 x 100 in float32 took 53 ms in the blocks of a CPU, and 4 ms as one.
 ENLARGED = 64

@@ -131,8 +131,8 @@ FAULTS = [
         ),
         (
             "a residual that passed ends it whatever the proof asks",
-            "more = ~polished & (run.point.residual <= tol)",
-            "more = ~polished & run.quasi",
+            "return passed & ~(outcome.certified",
+            "return outcome.quasi & ~(outcome.certified",
             "logistic::a_loose_tol_makes_no_optimum",
         ),
         (

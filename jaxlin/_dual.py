@@ -23,7 +23,7 @@ from jaxlin._passes import Spec
 
 # Of the first step, to start from: few rows are easily separated, by scores to which each step
 # would add about 1.
-MULTIPLES = tuple(2 ** (i / 2) for i in range(13))
+MULTIPLES = tuple(2**i for i in range(7))
 # What a step leaves of the gradient's square: this, or as much as there is of that.
 GOAL = 0.01
 MOST_PRODUCTS = 500
@@ -195,13 +195,14 @@ def direction(run: _Run, point: Point) -> Step:
     def advance(carry):
         (alpha, bias, u), (along, along_bias, image), (left, left_bias), size, i = carry
         scores = image + along_bias[:, None]
-        bent = jnp.sum(curve * scores[None, :, :], axis=1)
+        # Written once: each sum of it would make it anew, number by number.
+        bent = jax.lax.optimization_barrier(jnp.sum(curve * scores[None, :, :], axis=1))
         bend = jnp.sum(along * image) + jnp.sum(scores * bent)
         ahead = size / jnp.where(bend > 0, bend, 1)
         step = alpha + ahead * along, bias + ahead * along_bias, u + ahead * scores
         left = left - ahead * (along + bent)
         if spec.bias:
-            left_bias = left_bias - ahead * jnp.sum(bent, axis=1)
+            left_bias = left_bias - ahead * dot(bent, jnp.ones(bent.shape[1], bent.dtype))
         ready = dot(left, kernel)
         following = square(left, ready, left_bias)
         more = following / size

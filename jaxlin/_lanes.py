@@ -17,8 +17,8 @@ from jaxlin import _checks, _implicit, _linalg, _platform
 CHUNK_BYTES = 16 * 2**20
 COLUMNS = 8
 MOST = 1024
-# Entries of x in a chunk of lanes that each have their own.
-CHUNK_ENTRIES = 500_000
+# Of x in a chunk of lanes that each have their own: half as many in float64 as in float32.
+OWN_BYTES = 2_000_000
 
 
 def chunk_size(batch_size: Any, lanes: int, n: int, d: int, dtype: Any) -> int:
@@ -33,9 +33,14 @@ def chunk_size(batch_size: Any, lanes: int, n: int, d: int, dtype: Any) -> int:
     return min(size, lanes)
 
 
-def even_size(count: int, entries: int) -> int:
-    """Lanes at a time that each have so many entries of x: a part of all, if one is near."""
-    size = max(1, min(count, CHUNK_ENTRIES // max(entries, 1)))
+def own_size(entries: int, dtype: Any) -> int:
+    """Lanes at a time that each have so many entries of x, or 0 where one is too large."""
+    return OWN_BYTES // max(entries * jnp.dtype(dtype).itemsize, 1)
+
+
+def even_size(count: int, entries: int, dtype: Any) -> int:
+    """Of so many lanes those that go at a time: a part of all, if one is near `own_size`."""
+    size = max(1, min(count, own_size(entries, dtype)))
     return next((s for s in range(size, size // 4, -1) if count % s == 0), size)
 
 
@@ -118,7 +123,8 @@ def in_chunks(f: Callable[..., tuple[Any, Any]]) -> Callable[..., tuple[Any, Any
     def _(axis_size, in_batched, *operands):
         axes = jax.tree.map(lambda batched: 0 if batched else None, tuple(in_batched))
         apart = bool(in_batched[0].x)
-        size = CHUNK_ENTRIES // max(operands[0].x[0].size, 1) if apart else 0
+        entries, dtype = operands[0].x[0].size, _checks.working_dtype(operands[0].x)
+        size = own_size(entries, dtype) if apart else 0
         if axis_size <= size or size < 2 or not _platform.on_one_cpu():
             out = (0 if apart else None, 0)
             found = jax.vmap(f, in_axes=axes, out_axes=out, axis_size=axis_size)(*operands)
@@ -132,7 +138,7 @@ def in_chunks(f: Callable[..., tuple[Any, Any]]) -> Callable[..., tuple[Any, Any
                 return f(*jax.tree.unflatten(tree, filled))
 
             own = [leaf for m, leaf in zip(mine, leaves, strict=True) if m]
-            found = _in_turn(jax.vmap(lane), own, even_size(axis_size, operands[0].x[0].size))
+            found = _in_turn(jax.vmap(lane), own, even_size(axis_size, entries, dtype))
         shared, own = found
         return found, (jax.tree.map(lambda _: apart, shared), jax.tree.map(lambda _: True, own))
 

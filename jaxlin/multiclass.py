@@ -251,7 +251,7 @@ def _one_vs_one(fit, k, static, data, key, traced, own=None):
         keys = None if key is None else jax.random.split(key, len(first))
         result = jax.vmap(of_all)((first, second, keys))
     else:
-        size = _lanes.even_size(len(own), own.shape[1] * data.x.shape[1])
+        size = _lanes.even_size(len(own), own.shape[1] * data.x.shape[1], dtype)
         result = _lanes.chunked(of_own, (first, second, own), size)
     planes, infos = _checked(result)
     here, there = present[first], present[second]

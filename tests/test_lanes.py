@@ -45,7 +45,7 @@ def lanes(request):
 
 def chunk(monkeypatch, entries):
     jax.clear_caches()
-    monkeypatch.setattr(_lanes, "CHUNK_ENTRIES", entries)
+    monkeypatch.setattr(_lanes, "OWN_BYTES", 8 * entries)
     monkeypatch.setattr(_platform, "on_one_cpu", lambda: True)
 
 

@@ -155,7 +155,7 @@ def test_lanes_in_chunks_that_do_not_divide_them(name, monkeypatch):
     fit, d = CHUNKED[name]
     x, y = _data(d)
     jax.clear_caches()
-    monkeypatch.setattr(_lanes, "CHUNK_ENTRIES", 4 * N * d)
+    monkeypatch.setattr(_lanes, "OWN_BYTES", 4 * N * d * x.dtype.itemsize)
     monkeypatch.setattr(_platform, "on_one_cpu", lambda: True)
     assert f"[4,{N},{d}]" in str(jax.make_jaxpr(jax.vmap(fit))(x, y))
     _check(jax.vmap(fit), x, y)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import jax
 
-# What tells XLA to compile quickly and not well. Of its two ways to make loops the older is quicker.
+# What tells XLA to compile quickly, not well. Of its two ways to make loops the older is quicker.
 QUICKLY: dict[str, str | bool] = {"xla_backend_optimization_level": "0"}
 if jax.__version_info__ < (0, 11):
     QUICKLY["xla_cpu_use_fusion_emitters"] = False

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxlin import _checks, _implicit, _linalg, _platform
 
 # Of what a chunk works on: lanes of one fit read x together, and each holds some columns of n rows.
-CHUNK_BYTES = 16 * 2**20
+CHUNK_BYTES = 8 * 2**20
 COLUMNS = 8
 MOST = 1024
 # Of x in a chunk of lanes that each have their own: half as many in float64 as in float32.

@@ -18,7 +18,7 @@ CHUNK_BYTES = 8 * 2**20
 COLUMNS = 8
 MOST = 1024
 # Of x in a chunk of lanes that each have their own: half as many in float64 as in float32.
-OWN_BYTES = 2_000_000
+OWN_BYTES = 2 * 2**20
 
 
 def chunk_size(batch_size: Any, lanes: int, n: int, d: int, dtype: Any) -> int:

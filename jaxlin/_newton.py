@@ -71,12 +71,9 @@ def undoubted(spec, problem, start, tol, cap, before) -> Outcome:
 
 def solve(spec, problem, start, origin, tol, cap, before, *, doubted=True) -> Outcome:
     """Damped Newton steps until the optimum is proved, or shown to be at infinity."""
-    if spec.polished or not spec.complete:
+    if spec.polished:
         run = descend(spec, problem, start, origin, tol, cap, before, doubted=doubted)
-        outcome = prove(spec, problem, run, tol)
-        if spec.polished:
-            return outcome
-        return outcome._replace(unsettled=outcome.unsettled | _is_open(outcome, tol))
+        return prove(spec, problem, run, tol)
     columns = _passes.held_columns(problem)
 
     def attempt(carry):

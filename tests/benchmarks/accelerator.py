@@ -1,12 +1,13 @@
 """Times fits on one accelerator, and their passes against its memory, as a Markdown table.
 
-    python tests/benchmarks/accelerator.py
+    python tests/benchmarks/accelerator.py [NAME ...]
 
-Second calls, medians of 5, of x that is on the device. A step of a solver is the difference of two
-runs that end after so many; what it cannot do without is timed beside it: two products with x, and
-one of x with itself.
+Second calls, medians of 5, of x that is on the device; a NAME is a part of a workload's name. A
+step of a solver is the difference of two runs that end after so many; what it cannot do without is
+timed beside it: two products with x, and one of x with itself.
 """
 
+import argparse
 import functools
 import math
 import statistics
@@ -24,65 +25,68 @@ PASSED = 2_000_000, 100
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("name", nargs="*", help="parts of workloads' names; without one, all")
+    asked = parser.parse_args().name
     jax.config.update("jax_enable_x64", True)
     print(f"{jax.devices()[0].device_kind}, jax {jax.__version__}; ms\n")
     print("| workload | float32 | float64 |")
     print("|---|---|---|")
     # Row by row, so that a run that is cut off has told what it found.
-    for (name, single), (_, double) in zip(times(np.float32), times(np.float64), strict=True):
-        print(f"| {name} | {single:.2f} | {double:.2f} |", flush=True)
+    for name, measure in WORKLOADS.items():
+        if not asked or any(part in name for part in asked):
+            single, double = measure(np.float32), measure(np.float64)
+            print(f"| {name} | {single:.2f} | {double:.2f} |", flush=True)
 
 
-def times(dtype):
-    """`(name, ms)` of each workload."""
-    penalised = functools.partial(logistic.fit, l2=1e-4, tol=1e-6)
-    yield "logistic 200,000 x 100", clock(penalised, *drawn(dtype, 200_000, 100))
-    x, y = drawn(dtype, 20_000, 500, correlated=True)
-    yield "logistic 20,000 x 500, correlated", clock(penalised, x, y)
-    of_classes = functools.partial(softmax.fit, num_classes=10, l2=1e-4, tol=1e-6)
-    yield "softmax 200,000 x 100, k = 10", clock(of_classes, *drawn(dtype, 200_000, 100, 10))
-    yield "hinge 20,000 x 50", clock(functools.partial(svm.fit, l2=5e-5), *drawn(dtype, 20_000, 50))
-    yield from of_lanes(dtype, penalised)
-    yield from of_passes(dtype)
+def of_one(fit, n, d, k=2, **kind):
+    return lambda dtype: clock(fit, *drawn(dtype, n, d, k, **kind))
 
 
-def of_lanes(dtype, penalised):
-    fits = {
-        "logistic": penalised,
-        "LDA": functools.partial(lda.fit, num_classes=2),
-        "hinge": functools.partial(svm.fit, l2=1e-2),
-        "perceptron, 10 epochs": functools.partial(perceptron.fit, max_epochs=10),
-    }
-    for lanes in (1, 100, 10_000):
-        x = jnp.stack([drawn(dtype, 100, 10, seed=i % 100)[0] for i in range(min(lanes, 100))])
+def of_lanes(fit, lanes):
+    def measure(dtype):
+        x = jnp.stack([drawn(dtype, 100, 10, seed=i)[0] for i in range(min(lanes, 100))])
         x = jnp.tile(x, (lanes // len(x), 1, 1))
         y = (x[:, :, 0] + jnp.roll(x[:, :, 1], 1, axis=1) > 0).astype(jnp.int32)
-        for name, fit in fits.items():
-            yield f"{lanes:,} of 100 x 10: {name}", clock(jax.vmap(fit), x, y)
+        return clock(jax.vmap(fit), x, y)
+
+    return measure
+
+
+def of_bootstraps(dtype):
     x, y = drawn(dtype, 500, 10)
     counts = np.random.default_rng(0).multinomial(500, np.full(500, 1 / 500), 10_000)
-    drawing = jax.vmap(lambda w: penalised(x, y, sample_weight=w))
-    yield "10,000 bootstraps of 500 x 10: logistic", clock(drawing, jnp.asarray(counts, dtype))
+    return clock(jax.vmap(lambda w: PENALISED(x, y, sample_weight=w)), jnp.asarray(counts, dtype))
 
 
-def of_passes(dtype):
+def of_step(solver, few, many):
+    fit = functools.partial(logistic.fit, l2=1e-4, tol=0.0, solver=solver)
+
+    def measure(dtype):
+        given = passed(dtype)
+        times = [clock(functools.partial(fit, max_steps=each), *given) for each in (few, many)]
+        return (times[1] - times[0]) / (many - few)
+
+    return measure
+
+
+def of_products(dtype):
+    x, _ = passed(dtype)
+    return clock(jax.jit(lambda x, w: product(jnp.tanh(product(x, w)), x)), x, jnp.ones_like(x[0]))
+
+
+def of_square(dtype):
+    x, _ = passed(dtype)
+    return clock(jax.jit(lambda x, c: product((x * c[:, None]).T, x)), x, jnp.ones_like(x[:, 0]))
+
+
+def passed(dtype):
     n, d = PASSED
     x = jax.random.normal(jax.random.key(0), (n, d), dtype)
-    y = (x[:, 0] + jax.random.logistic(jax.random.key(1), (n,), dtype) > 0).astype(jnp.int32)
-    highest = functools.partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
-    both = jax.jit(lambda x, w: highest(jnp.tanh(highest(x, w)), x))
-    square = jax.jit(lambda x, c: highest((x * c[:, None]).T, x))
-    size = f"{n:,} x {d}"
-    yield f"{size}: a step of L-BFGS", step(solvers.lbfgs, (2, 6), x, y)
-    yield f"{size}: two products", clock(both, x, jnp.ones(d, dtype))
-    yield f"{size}: a step of Newton's method", step(solvers.newton, (2, 5), x, y)
-    yield f"{size}: X'DX", clock(square, x, jnp.ones(n, dtype))
+    return x, (x[:, 0] + jax.random.logistic(jax.random.key(1), (n,), dtype) > 0).astype(jnp.int32)
 
 
-def step(solver, steps, x, y):
-    fit = functools.partial(logistic.fit, l2=1e-4, tol=0.0, solver=solver)
-    few, many = (clock(functools.partial(fit, max_steps=each), x, y) for each in steps)
-    return (many - few) / (steps[1] - steps[0])
+product = functools.partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
 
 
 def drawn(dtype, n, d, k=2, *, correlated=False, seed=0):
@@ -104,6 +108,32 @@ def clock(f, *given) -> float:
         found.append(time.perf_counter() - start)
     return 1e3 * statistics.median(found)
 
+
+PENALISED = functools.partial(logistic.fit, l2=1e-4, tol=1e-6)
+OF_CLASSES = functools.partial(softmax.fit, num_classes=10, l2=1e-4, tol=1e-6)
+LANES = {
+    "logistic": PENALISED,
+    "LDA": functools.partial(lda.fit, num_classes=2),
+    "hinge": functools.partial(svm.fit, l2=1e-2),
+    "perceptron, 10 epochs": functools.partial(perceptron.fit, max_epochs=10),
+}
+SIZE = "{:,} x {}".format(*PASSED)
+WORKLOADS = {
+    "logistic 200,000 x 100": of_one(PENALISED, 200_000, 100),
+    "logistic 20,000 x 500, correlated": of_one(PENALISED, 20_000, 500, correlated=True),
+    "softmax 200,000 x 100, k = 10": of_one(OF_CLASSES, 200_000, 100, 10),
+    "hinge 20,000 x 50": of_one(functools.partial(svm.fit, l2=5e-5), 20_000, 50),
+    **{
+        f"{lanes:,} of 100 x 10: {name}": of_lanes(fit, lanes)
+        for lanes in (1, 100, 10_000)
+        for name, fit in LANES.items()
+    },
+    "10,000 bootstraps of 500 x 10: logistic": of_bootstraps,
+    f"{SIZE}: a step of L-BFGS": of_step(solvers.lbfgs, 2, 6),
+    f"{SIZE}: two products": of_products,
+    f"{SIZE}: a step of Newton's method": of_step(solvers.newton, 2, 5),
+    f"{SIZE}: X'DX": of_square,
+}
 
 if __name__ == "__main__":
     main()

@@ -69,7 +69,8 @@ class Spec(NamedTuple):
     """What is static about a fit.
 
     loss: `f(scores (K,), y)` of one example, smooth and convex
-    curvature: `f(scores (K,), y)`, the trace of its second derivatives, which bounds them
+    curvature: `f(scores (K,), y)`, the trace of its second derivatives or a bound of it; None for
+      the second derivative of one score
     agreement: `f(scores (K,), y)` -> Agreement; an absent class's score is `_frame.NEVER`
     solver: of `solvers`, or None for the default by size
     bias: whether there is one
@@ -81,7 +82,7 @@ class Spec(NamedTuple):
     """
 
     loss: Callable[[jax.Array, jax.Array], jax.Array]
-    curvature: Callable[[jax.Array, jax.Array], jax.Array]
+    curvature: Callable[[jax.Array, jax.Array], jax.Array] | None
     agreement: Callable[[jax.Array, jax.Array], Agreement]
     solver: solvers.Solver | None
     bias: bool
@@ -129,8 +130,8 @@ def bend_of(spec: Spec) -> Bend:
         return spec.bend
 
     def sides(scores, y):
-        value, slope = jax.vmap(jax.value_and_grad(spec.loss))(scores.T, y)
-        return value, slope.T, jax.vmap(spec.curvature)(scores.T, y)[None]
+        value, slope, curve = bent(spec, scores.T, y)
+        return value, slope.T, curve[None]
 
     return Bend(sides, jnp.multiply, lambda kept: kept)
 
@@ -153,19 +154,38 @@ def _moved(block: _rows.Rows, scores: jax.Array) -> jax.Array:
     return scores if block.offset is None else scores + block.offset.reshape(scores.shape)
 
 
-def per_row(
-    spec: Spec, block: _rows.Rows, scores: jax.Array, curve: jax.Array | None = None
-) -> tuple[jax.Array, list[jax.Array]]:
-    """Weighted slope of each row's loss `(rows, K)`, and the `totals` of the rows.
+def bent(spec: Spec, scores: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Each row's loss `(rows,)`, its slope `(rows, K)`, and `spec.curvature (rows,)`."""
+    if spec.curvature is None:
+        return _of_one_score(spec, scores, y)
+    value, slope = jax.vmap(jax.value_and_grad(spec.loss))(scores, y)
+    return value, slope, jax.vmap(spec.curvature)(scores, y)
 
-    `curve (rows,)`, weighted, is made here unless given.
+
+def _of_one_score(spec, scores, y):
+    """As `bent`, with the second derivative: forward over reverse, as `jax.hessian` takes it.
+
+    All three at once. Each alone would begin from y, which loops hold for each alone, and so would
+    take an exponential of its own.
     """
-    value, slope = jax.vmap(jax.value_and_grad(spec.loss))(scores, block.y)
-    if curve is None:
-        curve = block.weight * jax.vmap(spec.curvature)(scores, block.y)
+
+    def of_row(scores, y):
+        def both(scores):
+            return jax.value_and_grad(spec.loss)(scores, y)
+
+        (value, slope), (_, curve) = jax.jvp(both, (scores,), (jnp.ones_like(scores),))
+        return value, slope, curve[0]
+
+    return jax.vmap(of_row)(scores, y)
+
+
+def per_row(
+    block: _rows.Rows, scores: jax.Array, value: jax.Array, slope: jax.Array, curve: jax.Array
+) -> tuple[jax.Array, list[jax.Array]]:
+    """Weighted slope of each row's loss `(rows, K)`, and the `totals` of the rows, of `bent`."""
     pull = block.weight[:, None] * slope
     squares = pull.reshape(-1), slope.reshape(-1)
-    return pull, totals(block, value, squares, curve, sizes(scores, axis=1))
+    return pull, totals(block, value, squares, block.weight * curve, sizes(scores, axis=1))
 
 
 def totals(block: _rows.Rows, value, squares, curve, size) -> list[jax.Array]:
@@ -257,11 +277,14 @@ def measure(
     def sums(block):
         z = _frame.columns(problem, block) if columns is None else columns.T
         scores, freed = _seen(spec, problem, block, z, theta)
-        bend = _curvature(spec, problem, block, scores)
-        # Of one score the trace is all of it.
-        trace = bend[:, 0, 0] if problem.basis is None else None
-        pull, terms = _rest(spec, problem, block, theta, scores, freed, trace)
-        return (products(z, bend[:, first, second], pull), terms), ()
+        if problem.basis is None:  # the trace is all of it
+            found = _of_one_score(spec, scores, block.y)
+            bend = (block.weight * found[2])[:, None]
+        else:
+            found = bent(spec, scores, block.y)
+            bend = _curvature(spec, problem, block, scores)[:, first, second]
+        pull, terms = _rest(spec, problem, block, theta, scores, freed, found)
+        return (products(z, bend, pull), terms), ()
 
     (product, terms), _ = _rows.fold(sums, problem.rows, _curved_entries(m))
     pairs = first.size * p
@@ -284,9 +307,9 @@ def _seen(spec, problem, block, z, theta) -> tuple[jax.Array, jax.Array | None]:
     return scored(problem, block, u[:, :m]), None if spec.penalised else u[:, m:]
 
 
-def _rest(spec, problem, block, theta, scores, freed, curve=None) -> tuple[jax.Array, jax.Array]:
+def _rest(spec, problem, block, theta, scores, freed, found) -> tuple[jax.Array, jax.Array]:
     """Slopes in the degrees of freedom, and the sums over the rows, see `per_row` and `short`."""
-    pull, terms = per_row(spec, block, scores, curve)
+    pull, terms = per_row(block, scores, *found)
     if freed is not None:
         terms.append(short(spec, problem, block, freed, rounding_of_scores(problem, theta)))
     return _frame.in_basis(problem, pull), jnp.stack(terms)
@@ -383,7 +406,9 @@ def light_entries(problem: Problem) -> int:
 def _light_by_blocks(spec, problem, theta):
     def sums(block):
         z = _frame.columns(problem, block)
-        pull, terms = _rest(spec, problem, block, theta, *_seen(spec, problem, block, z, theta))
+        scores, freed = _seen(spec, problem, block, z, theta)
+        found = bent(spec, scores, block.y)
+        pull, terms = _rest(spec, problem, block, theta, scores, freed, found)
         return (_pulled(pull, z), terms), ()
 
     return assemble(problem, theta, *_rows.fold(sums, problem.rows, light_entries(problem))[0])
@@ -392,7 +417,8 @@ def _light_by_blocks(spec, problem, theta):
 def _light_at_once(spec, problem, theta):
     rows = problem.rows
     scores = _scores_at_once(problem, theta.reshape(-1))
-    pull, terms = _rest(spec, problem, rows, theta, scores, None)
+    found = bent(spec, scores, rows.y)
+    pull, terms = _rest(spec, problem, rows, theta, scores, None, found)
     return assemble(problem, theta, _columns_at_once(problem, pull[:, 0])[None], terms)
 
 
@@ -579,7 +605,7 @@ def _curved(spec, problem, theta, product):
     def sums(block):
         z = _frame.columns(problem, block)
         scores = live(block, scores_of(problem, block, z, theta))
-        return product(z, block.weight * jax.vmap(spec.curvature)(scores, block.y)), ()
+        return product(z, block.weight * bent(spec, scores, block.y)[2]), ()
 
     used = jnp.maximum(jnp.sum(problem.used), 1).astype(theta.dtype)
     return _rows.fold(sums, problem.rows)[0] / used
@@ -612,7 +638,11 @@ def value_at_origin(spec: Spec, problem: Problem) -> jax.Array:
 def curve_at_origin(spec: Spec, problem: Problem) -> jax.Array:
     """The loss's mean second derivative, per degree of freedom, where theta is 0."""
     used = jnp.maximum(jnp.sum(problem.used), 1).astype(problem.spread.dtype)
-    return _mean_at_origin(spec.curvature, problem) / used
+
+    def of_row(scores, y):
+        return bent(spec, scores[None], y[None])[2][0]
+
+    return _mean_at_origin(of_row, problem) / used
 
 
 def _mean_at_origin(f: Callable, problem: Problem) -> jax.Array:
@@ -655,4 +685,5 @@ def origin(problem: Problem, value: jax.Array) -> Point:
 def slopes(spec: Spec, problem: Problem, block: _rows.Rows, theta: jax.Array) -> jax.Array:
     """The weighted slope of each row's loss in its scores, `(rows, K)`."""
     scores = scores_of(problem, block, _frame.columns(problem, block), theta)
-    return per_row(spec, block, live(block, scores))[0]
+    slope = jax.vmap(jax.grad(spec.loss))(live(block, scores), block.y)
+    return block.weight[:, None] * slope

@@ -64,7 +64,7 @@ class Smooth(NamedTuple):
     """
 
     loss: Callable[..., jax.Array]
-    curvature: Callable[..., jax.Array]
+    curvature: Callable[..., jax.Array] | None
     agreement: Callable[..., _passes.Agreement]
     joint: bool
 

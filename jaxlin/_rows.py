@@ -34,6 +34,10 @@ SIDE_ENTRIES, SIDES = 16_000, 8
 FEW_COLUMNS = 16
 # Of a row in so many lanes, which is worth a turn of a loop.
 ROW_ENTRIES = 256
+# Entries whose columns may be sorted for the sake of lanes, and places in the order that are tried.
+RANKED_ENTRIES, RANKS = 10_000, 20
+# Numbers that the maximum of a vector is taken of at once.
+BESIDE = 16
 SHRINK = 2.0**-8
 # Integers are summed over devices by their digits, exactly for up to so many devices.
 RADIX = 4096
@@ -112,21 +116,20 @@ def prepare(
     given = given * SHRINK
     present = given != 0
     label_fits = _label_fits(data.y, num_classes)
-    fine = jnp.where(present, ok & label_fits, True)
-    fine &= jnp.isfinite(given) & (given >= 0)
+    fine = jnp.where(present, ok & label_fits, True) & (given >= 0)
     if offset is not None:
         finite = jnp.isfinite(offset) if offset.ndim == 1 else jnp.all(jnp.isfinite(offset), 1)
         fine &= ~present | finite
         offset = where_rows(finite, offset)
         ok &= finite
     # Divided by the largest first, so that the sum cannot overflow; what is divided by cancels, and
-    # with it its derivative.
-    faults = jnp.max(jnp.where(fine, 0, 1).astype(dtype))
-    largest = jax.lax.stop_gradient(jnp.max(given))
-    _, (largest, faults) = across((), (largest, faults), data.axis)
-    largest = jnp.where((largest > 0) & jnp.isfinite(largest), largest, 1)
+    # with it its derivative. One row at fault makes the largest infinite.
+    largest = _largest_of(jax.lax.stop_gradient(jnp.where(fine, given, jnp.inf)))
+    _, largest = across((), largest, data.axis)
+    faultless = jnp.isfinite(largest)
+    largest = jnp.where((largest > 0) & faultless, largest, 1)
     total = sum_rows(given / largest, data.axis)
-    valid = (faults == 0) & (total > 0) & jnp.isfinite(total)
+    valid = faultless & (total > 0) & jnp.isfinite(total)
     # Guarded, so that a lane that is not valid leaves no NaN in derivatives either.
     weight = given / largest / jnp.where(valid, total, 1)
     weight = jnp.where(valid, weight, 0)
@@ -418,7 +421,7 @@ def _(axis_size, in_batched, weight, a):
     """Lanes that share `a` go row by row, or column by column: it is not copied for each.
 
     Along a row of lanes a maximum is made by vectors, along a lane's rows it is not. An accelerator
-    has no use for as many turns as there are rows.
+    has no use for as many turns as there are rows. Of few entries the largest are looked at first.
     """
     if in_batched[1]:
         each = jax.vmap(largest.fun, in_axes=[0 if batched else None for batched in in_batched])
@@ -427,14 +430,47 @@ def _(axis_size, in_batched, weight, a):
     if not (_platform.on_cpu() and axis_size * a.shape[1] >= ROW_ENTRIES):
         found = jax.lax.map(lambda column: jnp.max(jnp.where(held, column[None, :], 0), 1), a.T)
         return found.T, True
+    if a.size > RANKED_ENTRIES:
+        return _largest_by_rows(held, a), True
+    found, missed = _largest_by_rank(held, a)
+    # A loop, not a branch: of lanes of such lanes a branch would be taken always.
+    return jax.lax.while_loop(
+        lambda carry: carry[1],
+        lambda carry: (_largest_by_rows(held, a), jnp.zeros_like(missed)),
+        (found, missed),
+    )[0], True
+
+
+def _largest_by_rows(held: jax.Array, a: jax.Array) -> jax.Array:
+    """`largest` for the rows `held (lanes, n)`, in a turn a row."""
 
     def step(most, of_row):
         held, row = of_row
         return jnp.maximum(most, jnp.where(held[None, :], row[:, None], 0)), None
 
-    nothing = jnp.zeros((a.shape[1], axis_size), a.dtype)
+    nothing = jnp.zeros((a.shape[1], held.shape[0]), a.dtype)
     found, _ = jax.lax.scan(*_loops.steady_scan(step, nothing, (held.T, a)), (held.T, a))
-    return found.T, True
+    return found.T
+
+
+def _largest_by_rank(held: jax.Array, a: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The same, and whether a lane holds rows but none of the RANKS that are largest in a column.
+
+    The row of rank r counts 2^-r: the sum of those that a lane holds, which float32 has exactly,
+    tells the first of them.
+    """
+    n, d = a.shape
+    ranks = min(n, RANKS)
+    top, at = jax.lax.top_k(a.T, ranks)
+    counts = jnp.exp2(-jnp.arange(ranks, dtype=jnp.float32))
+    table = jnp.zeros((n, d + 1), jnp.float32).at[:, d].set(1)
+    table = table.at[at, jnp.arange(d)[:, None]].set(counts[None, :])
+    sums = held.astype(jnp.float32) @ table
+    found = jnp.zeros((held.shape[0], d), a.dtype)
+    for rank in range(ranks):
+        first = sums[:, :d] >= 2.0**-rank
+        found = jnp.maximum(found, jnp.where(first, top[:, rank][None, :], 0))
+    return found, jnp.any((sums[:, :d] == 0) & (sums[:, d:] > 0))
 
 
 def where(keep: jax.Array, rows: Rows) -> Rows:
@@ -643,6 +679,11 @@ def _usable(x: jax.Array, feature_mask: jax.Array | None) -> jax.Array:
         return faults @ jnp.ones(x.shape[1], dtype) == 0
 
     return _map_blocks(of_block, x, 4 * BLOCK_ENTRIES)  # of which booleans are made
+
+
+def _largest_of(a: jax.Array) -> jax.Array:
+    """The largest of `(n,)`, not negative: of numbers side by side, which is quicker."""
+    return jnp.max(jnp.max(jnp.pad(a, (0, -a.size % BESIDE)).reshape(-1, BESIDE), axis=0))
 
 
 def _label_fits(y: jax.Array, num_classes: int | None) -> jax.Array:

@@ -144,7 +144,7 @@ def fit(
     penalty = _checks.penalty(l2, d, dtype)
     spec = _passes.Spec(
         loss=_loss,
-        curvature=_curvature,
+        curvature=None,
         agreement=_agreement,
         solver=_risk.check_solver(solver),
         bias=_checks.static(bias, bool, "bias"),
@@ -364,10 +364,6 @@ def _loss(scores: jax.Array, y: jax.Array) -> jax.Array:
     return losses.logistic(scores[0], y)
 
 
-def _curvature(scores: jax.Array, y: jax.Array) -> jax.Array:
-    return jax.hessian(losses.logistic)(scores[0], y)
-
-
 def _agreement(scores: jax.Array, y: jax.Array) -> _passes.Agreement:
     """t s; a soft label asks for 0."""
     sign = jnp.where(y > 0, 1, -1).astype(scores.dtype)[None]
@@ -375,4 +371,4 @@ def _agreement(scores: jax.Array, y: jax.Array) -> _passes.Agreement:
     return _passes.Agreement(value=sign * scores, sign=sign, tight=tight, inert=jnp.zeros(1, bool))
 
 
-_risk.SMOOTH[fit] = _risk.Smooth(_loss, _curvature, _agreement, joint=False)
+_risk.SMOOTH[fit] = _risk.Smooth(_loss, None, _agreement, joint=False)

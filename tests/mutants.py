@@ -316,6 +316,12 @@ FAULTS = [
     *of(
         "_passes.py",
         (
+            "the second derivative of one score is its slope",
+            "return value, slope, curve[0]",
+            "return value, slope, slope[0]",
+            "sampled::one_score_bends_as_its_hessian_says",
+        ),
+        (
             "x as it lies is near 0",
             "jnp.all(problem.rows.ok) & jnp.all(problem.sizes[0] <= PLAIN_CENTRE)",
             "jnp.all(problem.rows.ok)",
@@ -1007,8 +1013,8 @@ FAULTS = [
         ),
         (
             "a negative weight is a weight",
-            "fine &= jnp.isfinite(given) & (given >= 0)",
-            "fine &= jnp.isfinite(given)",
+            "jnp.where(present, ok & label_fits, True) & (given >= 0)",
+            "jnp.where(present, ok & label_fits, True)",
             "rows::invalid_data_lose_all_weight",
         ),
         (
@@ -1190,6 +1196,18 @@ FAULTS = [
             "by rows the largest of rows without weight",
             "jnp.where(held[None, :], row[:, None], 0)",
             "jnp.where(True, row[:, None], 0)",
+            "lanes::the_largest_of_rows_with_weight_by_lanes",
+        ),
+        (
+            "of the largest those of a lane's second rank",
+            "sums[:, :d] >= 2.0**-rank",
+            "sums[:, :d] >= 2.0 ** (1 - rank)",
+            "lanes::the_largest_of_rows_with_weight_by_lanes",
+        ),
+        (
+            "of the largest nothing where no rank is held",
+            "jnp.any((sums[:, :d] == 0) & (sums[:, d:] > 0))",
+            "jnp.any(sums[:, :d] < 0)",
             "lanes::the_largest_of_rows_with_weight_by_lanes",
         ),
         (

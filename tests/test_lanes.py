@@ -125,14 +125,28 @@ def test_lanes_that_share_all_but_weights_are_single_fits(name, kind):
         assert np.mean(said.steps[proper]) < np.mean(told.steps[proper]) - 0.5
 
 
-@pytest.mark.parametrize("row_entries", [1, 1000])
-def test_the_largest_of_rows_with_weight_by_lanes(monkeypatch, row_entries):
-    monkeypatch.setattr(_rows, "ROW_ENTRIES", row_entries)
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"ROW_ENTRIES": 1000},
+        {"ROW_ENTRIES": 1, "RANKED_ENTRIES": 0},
+        {"ROW_ENTRIES": 1},
+        {"ROW_ENTRIES": 1, "RANKS": 2},
+        {"ROW_ENTRIES": 1, "RANKS": 5},
+    ],
+)
+def test_the_largest_of_rows_with_weight_by_lanes(monkeypatch, limits):
+    for name, value in limits.items():
+        monkeypatch.setattr(_rows, name, value)
     rng = np.random.default_rng(0)
     weight, a = rng.integers(0, 2, (9, 6)).astype(float), rng.random((6, 4))
     weight[0], a[2] = 0, np.inf
     weight[:, 2] = 0
+    a[:2, 3] = 2  # equal
     each = np.stack([np.max(np.where(w[:, None] > 0, a, 0), axis=0) for w in weight])
-    np.testing.assert_array_equal(jax.vmap(lambda w: _rows.largest(w, a))(weight), each)
+    of_lanes = jax.vmap(_rows.largest, (0, None))
+    np.testing.assert_array_equal(of_lanes(weight, a), each)
+    twice = jax.vmap(of_lanes)(np.stack([weight] * 2), np.stack([a, 2 * a]))
+    np.testing.assert_array_equal(twice, np.stack([each, 2 * each]))
     own = jax.vmap(_rows.largest)(weight, np.stack([a] * 9))
     np.testing.assert_array_equal(own, each)

@@ -163,18 +163,19 @@ def bent(spec: Spec, scores: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Ar
 
 
 def _of_one_score(spec, scores, y):
-    """As `bent`, with the second derivative: forward over reverse, as `jax.hessian` takes it.
+    """As `bent`, with the second derivative.
 
     All three at once. Each alone would begin from y, which loops hold for each alone, and so would
     take an exponential of its own.
     """
 
     def of_row(scores, y):
-        def both(scores):
-            return jax.value_and_grad(spec.loss)(scores, y)
+        def with_slope(scores):
+            value, slope = jax.value_and_grad(spec.loss)(scores, y)
+            return value, (value, slope)
 
-        (value, slope), (_, curve) = jax.jvp(both, (scores,), (jnp.ones_like(scores),))
-        return value, slope, curve[0]
+        curve, (value, slope) = jax.hessian(with_slope, has_aux=True)(scores)
+        return value, slope, curve[0, 0]
 
     return jax.vmap(of_row)(scores, y)
 

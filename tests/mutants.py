@@ -317,7 +317,7 @@ FAULTS = [
         "_passes.py",
         (
             "the second derivative of one score is its slope",
-            "return value, slope, curve[0]",
+            "return value, slope, curve[0, 0]",
             "return value, slope, slope[0]",
             "sampled::one_score_bends_as_its_hessian_says",
         ),

@@ -433,12 +433,13 @@ def _(axis_size, in_batched, weight, a):
     if a.size > RANKED_ENTRIES:
         return _largest_by_rows(held, a), True
     found, missed = _largest_by_rank(held, a)
+
+    def by_rows(_):
+        return _largest_by_rows(held, a), jnp.bool_(False)
+
     # A loop, not a branch: of lanes of such lanes a branch would be taken always.
-    return jax.lax.while_loop(
-        lambda carry: carry[1],
-        lambda carry: (_largest_by_rows(held, a), jnp.zeros_like(missed)),
-        (found, missed),
-    )[0], True
+    init = found, missed
+    return jax.lax.while_loop(lambda carry: carry[1], *_loops.steady(by_rows, init))[0], True
 
 
 def _largest_by_rows(held: jax.Array, a: jax.Array) -> jax.Array:
@@ -462,7 +463,7 @@ def _largest_by_rank(held: jax.Array, a: jax.Array) -> tuple[jax.Array, jax.Arra
     n, d = a.shape
     ranks = min(n, RANKS)
     top, at = jax.lax.top_k(a.T, ranks)
-    counts = jnp.exp2(-jnp.arange(ranks, dtype=jnp.float32))
+    counts = np.ldexp(np.float32(1), -np.arange(ranks))  # exactly, which the compiler's exp2 is not
     table = jnp.zeros((n, d + 1), jnp.float32).at[:, d].set(1)
     table = table.at[at, jnp.arange(d)[:, None]].set(counts[None, :])
     sums = held.astype(jnp.float32) @ table

@@ -150,3 +150,18 @@ def test_the_largest_of_rows_with_weight_by_lanes(monkeypatch, limits):
     np.testing.assert_array_equal(twice, np.stack([each, 2 * each]))
     own = jax.vmap(_rows.largest)(weight, np.stack([a] * 9))
     np.testing.assert_array_equal(own, each)
+
+
+def test_each_rank_is_told_from_the_others(monkeypatch):
+    """Alone and before all that are smaller, in lanes that are on a mesh axis of their own too."""
+    monkeypatch.setattr(_rows, "ROW_ENTRIES", 1)
+    n = 30
+    a = np.random.default_rng(0).permuted(np.tile(np.arange(1.0, n + 1), (3, 1)), axis=1).T
+    for weight in np.eye(n), np.tri(n), np.tri(n).T:
+        each = np.stack([np.max(np.where(w[:, None] > 0, a, 0), axis=0) for w in weight])
+        of_lanes = jax.jit(jax.vmap(_rows.largest, (0, None)))
+        np.testing.assert_array_equal(of_lanes(weight, a), each)
+        lanes = jax.P("lanes")
+        mesh = jax.make_mesh((1,), ("lanes",), axis_types=(jax.sharding.AxisType.Auto,))
+        dealt = jax.shard_map(of_lanes, mesh=mesh, in_specs=(lanes, jax.P()), out_specs=lanes)
+        np.testing.assert_array_equal(jax.jit(dealt)(weight, a), each)

@@ -130,7 +130,7 @@ def bend_of(spec: Spec) -> Bend:
         return spec.bend
 
     def sides(scores, y):
-        value, slope, curve = bent(spec, scores.T, y)
+        value, slope, curve = derivatives(spec, scores.T, y)
         return value, slope.T, curve[None]
 
     return Bend(sides, jnp.multiply, lambda kept: kept)
@@ -154,7 +154,9 @@ def _moved(block: _rows.Rows, scores: jax.Array) -> jax.Array:
     return scores if block.offset is None else scores + block.offset.reshape(scores.shape)
 
 
-def bent(spec: Spec, scores: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+def derivatives(
+    spec: Spec, scores: jax.Array, y: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Each row's loss `(rows,)`, its slope `(rows, K)`, and `spec.curvature (rows,)`."""
     if spec.curvature is None:
         return _of_one_score(spec, scores, y)
@@ -163,7 +165,7 @@ def bent(spec: Spec, scores: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Ar
 
 
 def _of_one_score(spec, scores, y):
-    """As `bent`, with the second derivative.
+    """As `derivatives`, with the second derivative.
 
     All three at once. Each alone would begin from y, which loops hold for each alone, and so would
     take an exponential of its own.
@@ -183,7 +185,7 @@ def _of_one_score(spec, scores, y):
 def per_row(
     block: _rows.Rows, scores: jax.Array, value: jax.Array, slope: jax.Array, curve: jax.Array
 ) -> tuple[jax.Array, list[jax.Array]]:
-    """Weighted slope of each row's loss `(rows, K)`, and the `totals` of the rows, of `bent`."""
+    """Of `derivatives`: weighted slope of each row's loss `(rows, K)`, and the rows' `totals`."""
     pull = block.weight[:, None] * slope
     squares = pull.reshape(-1), slope.reshape(-1)
     return pull, totals(block, value, squares, block.weight * curve, sizes(scores, axis=1))
@@ -282,7 +284,7 @@ def measure(
             found = _of_one_score(spec, scores, block.y)
             bend = (block.weight * found[2])[:, None]
         else:
-            found = bent(spec, scores, block.y)
+            found = derivatives(spec, scores, block.y)
             bend = _curvature(spec, problem, block, scores)[:, first, second]
         pull, terms = _rest(spec, problem, block, theta, scores, freed, found)
         return (products(z, bend, pull), terms), ()
@@ -408,7 +410,7 @@ def _light_by_blocks(spec, problem, theta):
     def sums(block):
         z = _frame.columns(problem, block)
         scores, freed = _seen(spec, problem, block, z, theta)
-        found = bent(spec, scores, block.y)
+        found = derivatives(spec, scores, block.y)
         pull, terms = _rest(spec, problem, block, theta, scores, freed, found)
         return (_pulled(pull, z), terms), ()
 
@@ -418,7 +420,7 @@ def _light_by_blocks(spec, problem, theta):
 def _light_at_once(spec, problem, theta):
     rows = problem.rows
     scores = _scores_at_once(problem, theta.reshape(-1))
-    found = bent(spec, scores, rows.y)
+    found = derivatives(spec, scores, rows.y)
     pull, terms = _rest(spec, problem, rows, theta, scores, None, found)
     return assemble(problem, theta, _columns_at_once(problem, pull[:, 0])[None], terms)
 
@@ -606,7 +608,7 @@ def _curved(spec, problem, theta, product):
     def sums(block):
         z = _frame.columns(problem, block)
         scores = live(block, scores_of(problem, block, z, theta))
-        return product(z, block.weight * bent(spec, scores, block.y)[2]), ()
+        return product(z, block.weight * derivatives(spec, scores, block.y)[2]), ()
 
     used = jnp.maximum(jnp.sum(problem.used), 1).astype(theta.dtype)
     return _rows.fold(sums, problem.rows)[0] / used
@@ -641,7 +643,7 @@ def curve_at_origin(spec: Spec, problem: Problem) -> jax.Array:
     used = jnp.maximum(jnp.sum(problem.used), 1).astype(problem.spread.dtype)
 
     def of_row(scores, y):
-        return bent(spec, scores[None], y[None])[2][0]
+        return derivatives(spec, scores[None], y[None])[2][0]
 
     return _mean_at_origin(of_row, problem) / used
 

@@ -56,7 +56,7 @@ def curvatures(problem, theta):
 @pytest.mark.parametrize("y", [np.array([0, 1, 0, 1, 1]), np.array([0.0, 0.2, 0.5, 0.9, 1.0])])
 def test_one_score_bends_as_its_hessian_says(y):
     scores = jnp.array([[-30.0], [-1.0], [0.0], [0.5], [800.0]])
-    value, slope, curve = _passes.bent(SPEC, scores, y)
+    value, slope, curve = _passes.derivatives(SPEC, scores, y)
     assert SPEC.curvature is None
     expected = jax.vmap(jax.hessian(ENGINE.loss))(scores, y)[:, 0, 0]
     np.testing.assert_allclose(curve, expected, rtol=1e-14)

@@ -12,6 +12,7 @@ Shapes: `n` rows, `p` coordinates of theta, in the frame of `_frame` with one sc
 
 import enum
 import functools
+import math
 from typing import NamedTuple
 
 import jax
@@ -109,10 +110,12 @@ def proved(
     Args:
       theta: of the params, its bias being within `slack`.
     """
-    task, eps = task_of(kind, problem), jnp.finfo(theta.dtype).eps
-    scores, size = (a[:, 0] for a in _frame.sized_products(problem, theta[:, None]))
+    task = task_of(kind, problem)._replace(columns=_passes.held_columns(problem))
+    eps = jnp.finfo(theta.dtype).eps
+    scores, size, sums = _sized_scores(task, theta)
     pulled = pulls(task, dual)
-    doubt = slack + eps * (theta.size / 2 + 2) * size
+    # Each product and sum is rounded, and so was what the frame holds.
+    doubt = slack + eps * (sums / 2 + 2) * size
     found = bound(kind, task, theta, task.sign * scores, dual, pulled, centred=False, doubt=doubt)
     if problem.rows.axis.name is not None:
         return found
@@ -138,10 +141,18 @@ def of_squares(problem: Problem, theta: jax.Array) -> jax.Array:
     return jnp.where(problem.rows.weight > 0, 2 * jnp.maximum(1 - margins, 0), 0)
 
 
-def lengthened(kind: Kind, problem: Problem, theta: jax.Array, dual: jax.Array) -> jax.Array:
+def _sized_scores(task: Task, theta: jax.Array) -> tuple[jax.Array, jax.Array, int]:
+    """Scores, the sizes of what they are sums of, `(n,)` both, and how often sums are rounded."""
+    if task.columns is None:
+        scores, size = _frame.sized_products(task.problem, theta[:, None])
+        return scores[:, 0], size[:, 0], theta.size
+    scores, size = _linalg.pairwise_products(task.columns, theta * task.problem.spread)
+    return scores, size, math.ceil(math.log2(theta.size))
+
+
+def lengthened(kind: Kind, task: Task, theta: jax.Array, dual: jax.Array) -> jax.Array:
     """Theta, or a little more of it, whichever the duals prove to be nearer to the optimum."""
-    task = task_of(kind, problem)
-    margins = task.sign * _frame.products(problem, theta[:, None])[:, 0]
+    margins = task.sign * _sized_scores(task, theta)[0]
     pulled = pulls(task, dual)
 
     def times(factor):

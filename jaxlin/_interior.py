@@ -35,6 +35,9 @@ PATIENCE, ABOVE = 3, 12
 LEAST_STEP = 1e-6
 # Products that fall to this part of themselves are progress too.
 FALLING = 0.95
+# The products at the start, in units of how far margins are from 1, and the multiples of a plane of
+# which it takes the best.
+FIRST_MEAN, MULTIPLES = 0.4, (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 # Units of p * eps that keep the matrix factorable.
 RIDGE_ULPS = 1.0
 POLISHES = 3  # of the duals that show that hulls touch
@@ -58,9 +61,9 @@ class Outcome(NamedTuple):
 
 
 class State(NamedTuple):
-    """A point strictly inside, and the step from it.
+    """A point strictly inside.
 
-    theta: `(p,)`; margins, dual, slack, excess: `(n,)`, m, a, z, xi; step: what is added to them
+    theta: `(p,)`; margins, dual, slack, excess: `(n,)`, m, a, z, xi
     mean: `()`, of the products that are to be 0, the least so far
     """
 
@@ -69,7 +72,6 @@ class State(NamedTuple):
     dual: jax.Array
     slack: jax.Array
     excess: jax.Array
-    step: tuple[jax.Array, ...]
     mean: jax.Array
     best: Bound
     steps: jax.Array
@@ -78,7 +80,12 @@ class State(NamedTuple):
 
 
 def solve(
-    kind: Kind, problem: Problem, tol: jax.Array, cap: jax.Array, begin: State | None = None
+    kind: Kind,
+    problem: Problem,
+    tol: jax.Array,
+    cap: jax.Array,
+    begin: State | None = None,
+    anew: jax.Array | bool = True,
 ) -> Outcome:
     """Minimise, until the relative gap is at most `tol` or cannot fall.
 
@@ -87,7 +94,9 @@ def solve(
       problem: rows with y in {0, 1} and weights; a hard margin counts rows with weight alike.
       tol: bound on the relative duality gap.
       cap: on the steps.
-      begin: where, if not at `start`; not with more features than rows.
+      begin: where, if not at `start` or, for the hinge, `near_least_squares`; not with more
+        features than rows.
+      anew: whether the hinge begins at `start` where that has come to nothing.
 
     Returns:
       The best pair found.
@@ -95,11 +104,22 @@ def solve(
     n, d = problem.rows.x.shape
     if n < d:
         reduced, back = _frame.in_row_space(problem)
-        outcome = solve(kind, reduced, tol, cap)
-        theta = back(outcome.bound.theta[None])[0]
-        return outcome._replace(bound=outcome.bound._replace(theta=theta))
-    task = _task_of(kind, problem)
-    run = _run(kind, task, tol, start(kind, task) if begin is None else begin, cap)
+        outcome = _solved(kind, _task_of(kind, reduced), tol, cap, begin, anew)
+        task, theta = _gap.task_of(kind, problem), back(outcome.bound.theta[None])[0]
+    else:
+        task = _task_of(kind, problem)
+        outcome = _solved(kind, task, tol, cap, begin, anew)
+        theta = outcome.bound.theta
+    if kind is Kind.HINGE:
+        theta = _gap.lengthened(kind, task, theta, outcome.bound.dual)
+    return outcome._replace(bound=outcome.bound._replace(theta=theta))
+
+
+def _solved(kind, task, tol, cap, begin, anew) -> Outcome:
+    if kind is Kind.HINGE:
+        run = _tried(task, tol, cap, near_least_squares(task) if begin is None else begin, anew)
+    else:
+        run = _run(kind, task, tol, start(kind, task), cap)
     best, touching = run.best, jnp.bool_(False)
     if kind is Kind.HARD:
         best, touching = _closed(task, best)
@@ -122,17 +142,19 @@ def led(
     In float32 the rounding of that gap is hardly felt. Where it does not come near, nothing is led.
     """
     task = _task_of(kind, problem)
-    alone, narrow = start(kind, task), functools.partial(jax.tree.map, _linalg.narrow)
-    aim = _linalg.narrow(jnp.maximum(AIM * tol, SINGLE_GAP))
-    found = _run(kind, narrow(task), aim / AIM, narrow(alone), cap)
-    run = jax.tree.map(lambda a, like: a.astype(like.dtype), found, alone)
-    theta, _, dual, slack, excess = _moved(run)
+    narrow = functools.partial(jax.tree.map, _linalg.narrow)
+    small, aim = narrow(task), _linalg.narrow(jnp.maximum(AIM * tol, SINGLE_GAP))
+    first, wide = near_least_squares(small), start(kind, task)
+    found = _run(kind, small, aim / AIM, first, cap)
+    alone, run = (
+        jax.tree.map(lambda a, like: a.astype(like.dtype), state, wide) for state in (first, found)
+    )
     there = alone._replace(
-        theta=theta,
-        margins=_frame.products(problem, theta[:, None])[:, 0] * task.sign,
-        dual=dual,
-        slack=slack,
-        excess=excess,
+        theta=run.theta,
+        margins=_frame.products(problem, run.theta[:, None])[:, 0] * task.sign,
+        dual=run.dual,
+        slack=run.slack,
+        excess=run.excess,
         best=alone.best._replace(theta=run.best.theta, dual=run.best.dual),
         steps=run.steps,
     )
@@ -151,52 +173,103 @@ def _run(kind: Kind, task: Task, tol: jax.Array, begin: State, cap: jax.Array) -
     )
 
 
-def _moved(state: State) -> tuple[jax.Array, ...]:
-    """The point that the step leads to: theta, m, a, z and xi."""
-    at = state.theta, state.margins, state.dual, state.slack, state.excess
-    return tuple(held + moved for held, moved in zip(at, state.step, strict=True))
+def _tried(task, tol, cap, begin: State, anew: jax.Array | bool) -> State:
+    """The hinge from `begin`, and if that comes to nothing perhaps `anew` from `start`."""
+    plain = start(Kind.HINGE, task)
+
+    def attempt(carry):
+        state, turn = carry
+        again = plain._replace(best=state.best, steps=state.steps)
+        state = jax.tree.map(functools.partial(jnp.where, turn == 0), state, again)
+        return _run(Kind.HINGE, task, tol, state, cap), turn + 1
+
+    def unfinished(carry):
+        state, turn = carry
+        missed = ~(state.best.gap <= tol) & (state.steps < cap)
+        return (turn == 0) | ((turn == 1) & anew & missed)
+
+    return jax.lax.while_loop(unfinished, *_loops.steady(attempt, (begin, jnp.int32(0))))[0]
 
 
 def start(kind: Kind, task: Task) -> State:
     """Inside, with a plane of no weights."""
     n, p = task.sign.size, task.penalty.size
     dtype = task.weight.dtype
-    nothing, ones = jnp.zeros(p, dtype), jnp.ones(n, dtype)
+    nothing, ones, zeros = (jnp.full(m, v, dtype) for m, v in ((p, 0), (n, 1), (n, 0)))
     infinite = jnp.full((), jnp.inf, dtype)
-    if kind is Kind.HARD:
-        dual = ones
-    else:
-        positive = task.sign > 0
-        above = jnp.sum(jnp.where(positive, task.weight, 0))
-        below = jnp.sum(jnp.where(positive, 0, task.weight))
-        own = jnp.where(positive, above, below)
-        dual = jnp.minimum(above, below) / jnp.where(own > 0, own, 1) / 2
-        dual = jnp.where(task.weight > 0, dual, 0.5)
-    excess = 2 * ones if kind is Kind.HINGE else jnp.zeros_like(ones)
-    zeros = jnp.zeros_like(ones)
+    dual = ones
+    if kind is not Kind.HARD:
+        above, below, own = _of_classes(task)
+        dual = jnp.where(task.weight > 0, jnp.minimum(above, below) / own / 2, 0.5)
     return State(
         theta=nothing,
         margins=zeros,
         dual=dual,
         slack=ones,
-        excess=excess,
-        step=(nothing, zeros, zeros, zeros, zeros),
+        excess=2 * ones if kind is Kind.HINGE else zeros,
         mean=infinite,
         best=Bound(nothing, dual, infinite, infinite, -infinite, infinite),
-        steps=jnp.int32(-1),  # the first turn stays where it is
+        steps=jnp.int32(-1),  # the first turn judges the start
         idle=jnp.int32(0),
         done=jnp.bool_(False),
     )
 
 
+def _of_classes(task: Task) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """The weight of each class, and of a row's own, `(n,)`."""
+    positive = task.sign > 0
+    above = jnp.sum(jnp.where(positive, task.weight, 0))
+    below = jnp.sum(jnp.where(positive, 0, task.weight))
+    own = jnp.where(positive, above, below)
+    return above, below, jnp.where(own > 0, own, 1)
+
+
+def near_least_squares(task: Task) -> State:
+    """Inside, with a plane that is soon had, some steps nearer to an optimum of the hinge.
+
+    It is that whose margins are nearest to 1, the classes weighing alike, times what costs the
+    hinge least. Its duals, z and xi have the same products in every row.
+    """
+    *_, own = _of_classes(task)
+    weight = task.weight / own
+    square, (pulled,) = _gap.square_and_sums(task, weight, (weight * task.sign)[None])
+    alone = jnp.where(task.problem.spread > 0, task.penalty, 1)
+    eps = float(jnp.finfo(weight.dtype).eps)
+    whole = _linalg.factor(square + jnp.diag(alone), RIDGE_ULPS * eps * pulled.size)
+    theta = _linalg.solve(whole, pulled)
+    theta = jnp.where(jnp.all(jnp.isfinite(theta)), theta, 0)
+    margins = _gap.products(task, theta[None])[0] * task.sign
+    margins = jnp.where(task.weight > 0, margins, 0)
+    times = jnp.asarray(MULTIPLES, theta.dtype)
+    costs = dot(jnp.maximum(1 - times[:, None] * margins[None, :], 0), task.weight)
+    costs = costs + times**2 * (jnp.sum(task.penalty * theta**2) / 2)
+    best = times[jnp.argmin(costs)]
+    theta, margins = best * theta, best * margins
+    far = margins - 1
+    mean = FIRST_MEAN * _linalg.inner(weight, jnp.abs(far)) / 2
+    # With these two z and xi are right for any mean, and nothing cancels.
+    large = (jnp.sqrt(far**2 + 4 * mean**2) + jnp.abs(far)) / 2
+    small = mean**2 / large
+    slack = mean + jnp.where(far > 0, large, small)
+    excess = mean + jnp.where(far > 0, small, large)
+    dual, slack, excess = _inside(Kind.HINGE, mean / slack, slack, excess)
+    return start(Kind.HINGE, task)._replace(
+        theta=theta, margins=margins, dual=dual, slack=slack, excess=excess
+    )
+
+
+def _inside(kind: Kind, *point: jax.Array) -> tuple[jax.Array, ...]:
+    """a, z and xi as rounding must leave them; where they are made, which spares each use of it."""
+    tiny, eps = jnp.finfo(point[0].dtype).tiny, jnp.finfo(point[0].dtype).eps
+    a, z, xi = (jnp.maximum(v, tiny) for v in point)
+    return jnp.minimum(a, 1 - eps / 2) if kind is Kind.HINGE else a, z, xi
+
+
 def _advance(kind: Kind, task: Task, tol: jax.Array, state: State) -> State:
-    """Move by the step at hand, judge the point, and make the next step."""
+    """Judge the point, and step from it."""
     c, live = task.weight, task.weight > 0
-    eps, tiny = jnp.finfo(c.dtype).eps, jnp.finfo(c.dtype).tiny
-    theta, m, a, z, xi = _moved(state)
-    a, z, xi = (jnp.maximum(v, tiny) for v in (a, z, xi))
-    if kind is Kind.HINGE:
-        a = jnp.minimum(a, 1 - eps / 2)
+    eps = jnp.finfo(c.dtype).eps
+    theta, m, a, z, xi = state.theta, state.margins, state.dual, state.slack, state.excess
     rest = 1 - a
     # D, and what (1 - a) xi adds to it; xi = a / 2 of the squared hinge is eliminated.
     if kind is Kind.HINGE:
@@ -258,7 +331,6 @@ def _advance(kind: Kind, task: Task, tol: jax.Array, state: State) -> State:
     dm = _gap.products(task, moved[None])[0] * task.sign
     step, reach = moves(moved, dm, r_a, r_b, rho)
     reach = jnp.minimum(1, REACH * reach)
-    step = tuple(reach * d for d in step)
     sound = jnp.all(jnp.isfinite(step[0]))
     falling = (now <= FALLING * state.mean) & (now > eps * best.primal)
     idle = jnp.where(better | falling, 0, state.idle + 1)
@@ -267,13 +339,17 @@ def _advance(kind: Kind, task: Task, tol: jax.Array, state: State) -> State:
     done |= ~better & (best.gap <= ENOUGH * tol)
     if kind is Kind.HARD:
         done |= (best.low <= 0) & (best.high <= task.touch)
+    m, a, z, xi = (
+        jnp.where(live, held + reach * moved, held)
+        for held, moved in zip((m, a, z, xi), step[1:], strict=True)
+    )
+    a, z, xi = _inside(kind, a, z, xi)
     return State(
-        theta=theta,
+        theta=theta + reach * step[0],
         margins=m,
         dual=a,
         slack=z,
         excess=xi,
-        step=tuple(jnp.where(live, d, 0) if d.shape == c.shape else d for d in step),
         mean=jnp.minimum(now, state.mean),
         best=best,
         steps=state.steps + 1,

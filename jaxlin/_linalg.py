@@ -68,15 +68,44 @@ def long_products(a: jax.Array, b: jax.Array, more: jax.Array) -> tuple[jax.Arra
     product"). Trusted to LONG_ULPS eps^2 of the terms' size.
     """
     (a, a_rest), (b, b_rest) = _halves(a.T), _halves(b[:, None])
-    products = [a * b, a * b_rest, a_rest * b, a_rest * b_rest]
-    terms = jnp.concatenate([*products, jnp.broadcast_to(more, a[:1].shape)])
-    lost = jnp.zeros_like(a[0])
+    upper, lost = _exact_sum(a * b, a * b_rest)
+    lower, less = _exact_sum(a_rest * b, a_rest * b_rest)
+    terms, least = _exact_sum(upper, lower)
+    lost += less + least
     while len(terms) > 1:
-        first, second = jnp.pad(terms, ((0, len(terms) % 2), (0, 0))).reshape(2, -1, a.shape[1])
-        terms = first + second
-        moved = terms - first
-        lost += jnp.sum((first - (terms - moved)) + (second - moved), axis=0)
-    return terms[0], lost
+        (first, second), (one, other) = _in_two(terms), _in_two(lost)
+        terms, less = _exact_sum(first, second)
+        lost = one + other + less
+    total, less = _exact_sum(terms[0], jnp.broadcast_to(more, terms[0].shape))
+    return total, lost[0] + less
+
+
+def pairwise_products(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """`b (p,)` times `a (p, n)` and |b| times |a|, summed in pairs: `(n,)` each.
+
+    A sum in pairs is rounded ceil(log2 p) times, where one term after the other is p times.
+    """
+
+    def total(terms):
+        while len(terms) > 1:
+            first, second = _in_two(terms)
+            terms = first + second
+        return terms[0]
+
+    terms = a * b[:, None]
+    return total(terms), total(jnp.abs(terms))
+
+
+def _in_two(a: jax.Array) -> jax.Array:
+    """The halves of an array `(p, n)`, `(2, h, n)`: a row of zeros makes an odd number even."""
+    return jnp.pad(a, ((0, len(a) % 2), (0, 0))).reshape(2, -1, a.shape[1])
+
+
+def _exact_sum(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The rounded sum, and what it has lost (Knuth)."""
+    total = a + b
+    moved = total - a
+    return total, (a - (total - moved)) + (b - moved)
 
 
 def _halves(a: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -72,16 +72,13 @@ def solve(
     scale = jnp.where((least > 0) & (least < jnp.inf) & (kind is Kind.HARD), least, 1)
     scaled = problem._replace(penalty=problem.penalty * scale)
 
-    def plane_from(begin: _interior.State | None) -> Plane:
-        bound, steps, touching = _interior.solve(kind, scaled, tol, cap, begin)
-        theta = bound.theta
-        if kind is Kind.HINGE:
-            theta = _gap.lengthened(kind, problem, theta, bound.dual)
-        proved = _returned(kind, bias, problem, theta, tol, bound.dual)
+    def plane_from(begin: _interior.State | None, anew: jax.Array | bool) -> Plane:
+        bound, steps, touching = _interior.solve(kind, scaled, tol, cap, begin, anew)
+        proved = _returned(kind, bias, problem, bound.theta, tol, bound.dual)
         return Plane(*proved, steps, touching, never)
 
     if not _interior.begins_in_single(kind, scaled):
-        return plane_from(None)
+        return plane_from(None, True)
     led, alone, near = _interior.led(kind, scaled, tol, cap)
 
     # From where float32 leads; and if that proves too little, as if it had not been. As a loop, in
@@ -89,13 +86,13 @@ def solve(
     def attempt(carry):
         _, turn = carry
         begin = jax.tree.map(functools.partial(jnp.where, turn == 0), led, alone)
-        return plane_from(begin), turn + 1
+        return plane_from(begin, (turn > 0) | ~near), turn + 1
 
     def unfinished(carry):
         plane, turn = carry
         return (turn == 0) | ((turn == 1) & near & ~(plane.bound.gap <= tol))
 
-    nothing = _loops.filled(jax.eval_shape(plane_from, alone), 0)
+    nothing = _loops.filled(jax.eval_shape(plane_from, alone, near), 0)
     return jax.lax.while_loop(unfinished, *_loops.steady(attempt, (nothing, jnp.int32(0))))[0]
 
 

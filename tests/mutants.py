@@ -739,6 +739,18 @@ FAULTS = [
             "svm::float32_leads_a_large_fit",
         ),
         (
+            "a start that leads nowhere is the end",
+            "return (turn == 0) | ((turn == 1) & anew & missed)",
+            "return turn == 0",
+            "svm::a_start_that_leads_nowhere_is_not_the_end",
+        ),
+        (
+            "z and xi change places at the start",
+            "slack = mean + jnp.where(far > 0, large, small)",
+            "slack = mean + jnp.where(far > 0, small, large)",
+            "svm::the_hinge_starts_on_the_central_path",
+        ),
+        (
             "the penalty pulls the other way",
             "ground = -(task.penalty * theta - ",
             "ground = (task.penalty * theta - ",
@@ -765,8 +777,8 @@ FAULTS = [
         ),
         (
             "a step over the boundary",
-            "reach = jnp.minimum(1, REACH * reach)\n    step = tuple",
-            "reach = jnp.minimum(1, 2 * REACH * reach)\n    step = tuple",
+            "reach = jnp.minimum(1, REACH * reach)\n    sound =",
+            "reach = jnp.minimum(1, 2 * REACH * reach)\n    sound =",
             "svm::the_gap_holds_in_double_precision",
         ),
         (
@@ -793,7 +805,7 @@ FAULTS = [
         ),
         (
             "margins are taken to be exact",
-            "doubt = slack + eps * (theta.size / 2 + 2) * size",
+            "doubt = slack + eps * (sums / 2 + 2) * size",
             "doubt = slack + 0 * size",
             "svm::what_rounding_hides_of_the_margins_is_in_the_gap",
         ),
@@ -1040,9 +1052,16 @@ FAULTS = [
         ),
         (
             "what a sum loses is lost",
-            "return terms[0], lost",
-            "return terms[0], 0 * lost",
+            "return total, lost[0] + less",
+            "return total, 0 * lost[0]",
             "statistics::a_long_product_that_cancels_is_rounded_once",
+        ),
+        (
+            "a sum in pairs forgets those that were left over",
+            "jnp.pad(a, ((0, len(a) % 2), (0, 0))).reshape",
+            "a[: len(a) // 2 * 2].reshape",
+            "statistics::a_long_product_that_cancels_is_rounded_once",
+            "statistics::a_sum_in_pairs_is_rounded_a_few_times",
         ),
         (
             "a triangle's inverse forgets a row",

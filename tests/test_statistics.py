@@ -1,5 +1,6 @@
 """Statistics of many rows, or of many lanes of few: the quick way is the safe one, or not taken."""
 
+import math
 import operator
 from fractions import Fraction
 
@@ -173,6 +174,22 @@ def test_a_long_product_that_cancels_is_rounded_once(dtype):
             size = np.sum(np.abs(a[i] * b[i])) + abs(more[i])
             off = abs(Fraction(found.item()) - whole)
             assert off <= 0.5 * eps * abs(whole) + 16 * eps**2 * size
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("p", [1, 2, 31, 64, 65])
+def test_a_sum_in_pairs_is_rounded_a_few_times(p, dtype):
+    """Each product once, and it ceil(log2 p) times in sums; one after the other in p."""
+    rng = np.random.default_rng(p)
+    a = np.exp(rng.normal(size=(p, 50))).astype(dtype)
+    b = (np.exp(rng.normal(size=p)) * rng.choice([-1, 1], size=p)).astype(dtype)
+    total, size = jax.jit(_linalg.pairwise_products)(a, b)
+    bound = (math.ceil(math.log2(p)) + 1) * np.finfo(dtype).eps / 2
+    for j in range(50):
+        terms = [Fraction(x.item()) * Fraction(y.item()) for x, y in zip(a[:, j], b, strict=True)]
+        whole = float(sum(map(abs, terms)))
+        assert abs(Fraction(total[j].item()) - sum(terms)) <= 1.01 * bound * whole
+        np.testing.assert_allclose(size[j], whole, rtol=1.01 * bound)
 
 
 @pytest.mark.parametrize("p", [0, 1, 5, _linalg.FEW_SIDES, _linalg.FEW_SIDES + 1])

@@ -9,9 +9,11 @@ from sklearn.datasets import load_digits
 from sklearn.svm import SVC, LinearSVC
 
 from jaxlin import (
+    _checks,
     _frame,
     _gap,
     _interior,
+    _rows,
     datasets,
     features,
     linear,
@@ -335,6 +337,60 @@ def test_where_float32_leads_astray_all_steps_are_made_anew(monkeypatch):
     jax.clear_caches()
     assert info.status == Status.CONVERGED and info.steps == alone[1].steps
     chex.assert_trees_all_close(params, alone[0], rtol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", ["drawn", "one column", "apart", "a heavy row", "no weight"])
+def test_the_hinge_starts_on_the_central_path(kind, dtype):
+    """Every row with the same products, inside, and z - xi the margin's excess over 1."""
+    x, y = drawn(60, 4)
+    weight = np.ones(60)
+    if kind == "one column":
+        x = np.repeat(x[:, :1], 4, axis=1)
+    elif kind == "apart":
+        x[:, 0] = 1e3 * signs(y)
+    elif kind == "a heavy row":
+        weight[0] = 1e6
+    elif kind == "no weight":
+        weight[:20] = 0
+    data = _checks.table(x.astype(dtype), y, sample_weight=weight.astype(dtype))
+    rows, *_ = _rows.prepare(data, num_classes=2)
+    l2 = jnp.full(4, 1e-3, dtype)
+    problem = _frame.make(rows, l2, True)
+    problem = _frame.held(_frame.live(problem, rows, l2))
+    task = _gap.task_of(_gap.Kind.HINGE, problem)
+    state = jax.jit(_interior.near_least_squares)(task)
+    m, a, z, xi = (np.asarray(v, float) for v in state[1:5])
+    assert np.all((a > 0) & (a < 1) & (z > 0) & (xi > 0)) and np.all(np.isfinite(state.theta))
+    mean, eps = np.median(a * z), np.finfo(dtype).eps
+    np.testing.assert_allclose(a * z, mean, rtol=8 * eps)
+    # Of 1 - a the rounding of a is what is felt.
+    np.testing.assert_allclose((1 - a) * xi, mean, rtol=1e-6, atol=4 * eps * np.max(xi))
+    np.testing.assert_allclose(z - xi, m - 1, atol=8 * eps * np.max(z + xi))
+    margins = task.sign * _gap.products(task, state.theta[None])[0]
+    live = weight > 0
+    np.testing.assert_allclose(m[live], margins[live], rtol=1e-3, atol=1e-4)
+    cost = np.sum(np.asarray(task.weight) * np.maximum(1 - m, 0))
+    cost += float(jnp.sum(task.penalty * state.theta**2)) / 2
+    assert cost <= 1 + 1e-6  # of the plane of 0
+
+
+def test_a_start_that_leads_nowhere_is_not_the_end(monkeypatch):
+    x, y = drawn(60, 8)
+    expected = svm.fit(x, y, l2=1e-2)[0]
+    near = _interior.near_least_squares
+    lost = {"theta": jnp.nan, "margins": jnp.nan, "dual": 0.5}
+
+    def astray(task):
+        state = near(task)
+        return state._replace(**{k: jnp.full_like(getattr(state, k), v) for k, v in lost.items()})
+
+    monkeypatch.setattr(_interior, "near_least_squares", astray)
+    jax.clear_caches()
+    params, info = svm.fit(x, y, l2=1e-2)
+    jax.clear_caches()
+    assert info.status == Status.CONVERGED and info.residual <= 1e-8
+    chex.assert_trees_all_close(params, expected, rtol=1e-3)
 
 
 def test_libsvm_finds_no_better_plane():

@@ -761,14 +761,35 @@ def test_a_class_of_few_rows_is_found_though_the_gap_does_not_fall_at_first(l2):
             assert info.residual <= 1e-3
 
 
-def test_a_gap_that_rests_for_some_steps_is_not_at_the_floor():
-    """Weights from 0.02 to 100: it rests at 0.014 for five steps."""
-    x = [-1251, 395, 1049, 326, -178, -1444, -300, -650, -858, -266, -1074, -820, 281, 1376, -1036]
-    x += [-66, -831, 1589, 173, 59, 485, -263, -1846, 638, -241, -160, -299, 743, 789, -8, 379, 583]
-    y = np.array([0, 1, 1, 1, 1, 0, 0, 1, 0, 1, 1, 1, 1, 0, 0, 0])
-    weight = [0.155, 0.0269, 2.83, 0.838, 0.124, 0.257, 0.0163, 1.97]
-    weight += [2.29, 99.9, 2.98, 0.384, 90.5, 0.0192, 0.496, 0.0294]
-    _, info = svm.fit(np.reshape(x, (16, 2)) / 1000, y, l2=0.1, sample_weight=np.array(weight))
+# Thousandths, labels and weights.
+RESTING = {
+    "weights from 0.02 to 100": (
+        """-1251 395 1049 326 -178 -1444 -300 -650 -858 -266 -1074 -820 281 1376 -1036 -66 -831 1589
+        173 59 485 -263 -1846 638 -241 -160 -299 743 789 -8 379 583""",
+        "0 1 1 1 1 0 0 1 0 1 1 1 1 0 0 0",
+        """0.155 0.0269 2.83 0.838 0.124 0.257 0.0163 1.97 2.29 99.9 2.98 0.384 90.5 0.0192 0.496
+        0.0294""",
+    ),
+    "two rows of one class": (
+        """2047 209 -514 -1900 -1270 5 2606 -8 -1722 1334 1358 -400 -169 -72 -1581 -337 729 1300
+        107 -1244 2768 649 -1326 445""",
+        "0 1 0 1 1 1 1 1 1 1 1 1",
+        "0.0038 0.004 17 0.095 920 0.38 43 25 20 83 14 0.098",
+    ),
+    "weights from 0.003 to 750": (
+        """-30 -19 -281 110 -298 552 -1067 120 262 312 106 598 457 -905 1308 134 943 -560 -773 -337
+        716 -934 1147 290""",
+        "0 1 0 0 1 0 0 1 1 0 0 1",
+        "360 0.005 0.068 0.0029 0.013 750 0.0025 21 1 0.014 0.22 3.1",
+    ),
+}
+
+
+@pytest.mark.parametrize("which", RESTING)
+def test_a_gap_that_rests_for_some_steps_is_not_at_the_floor(which):
+    """From one start or the other."""
+    x, y, weight = (np.array(text.split(), float) for text in RESTING[which])
+    _, info = svm.fit(x.reshape(-1, 2) / 1000, y.astype(int), l2=0.1, sample_weight=weight)
     assert info.status == Status.CONVERGED and info.residual <= 1e-8
 
 

@@ -12,7 +12,6 @@ Shapes: `n` rows, `p` coordinates of theta, in the frame of `_frame` with one sc
 
 import enum
 import functools
-import math
 from typing import NamedTuple
 
 import jax
@@ -27,8 +26,8 @@ from jaxlin.types import Linear
 SQUARE_ENTRIES = 2**19
 # Units of p * eps of the largest row below which the hulls of two classes touch.
 TOUCH_ULPS = 8.0
-# Units of eps that a soft margin's plane is tried to be longer by: short of a margin of 1 rounding
-# costs more than beyond it.
+# Units of eps that the hinge's plane is tried to be longer by in float32: short of a margin of 1
+# rounding costs more than beyond it.
 LONGER_ULPS = (0.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 
 
@@ -112,10 +111,10 @@ def proved(
     """
     task = task_of(kind, problem)._replace(columns=_passes.held_columns(problem))
     eps = jnp.finfo(theta.dtype).eps
-    scores, size, sums = _sized_scores(task, theta)
+    scores, size, depth = _sized_scores(task, theta)
     pulled = pulls(task, dual)
     # Each product and sum is rounded, and so was what the frame holds.
-    doubt = slack + eps * (sums / 2 + 2) * size
+    doubt = slack + eps * (depth / 2 + 2) * size
     found = bound(kind, task, theta, task.sign * scores, dual, pulled, centred=False, doubt=doubt)
     if problem.rows.axis.name is not None:
         return found
@@ -147,16 +146,16 @@ def _sized_scores(task: Task, theta: jax.Array) -> tuple[jax.Array, jax.Array, i
         scores, size = _frame.sized_products(task.problem, theta[:, None])
         return scores[:, 0], size[:, 0], theta.size
     scores, size = _linalg.pairwise_products(task.columns, theta * task.problem.spread)
-    return scores, size, math.ceil(math.log2(theta.size))
+    return scores, size, (theta.size - 1).bit_length()
 
 
-def lengthened(kind: Kind, task: Task, theta: jax.Array, dual: jax.Array) -> jax.Array:
-    """Theta, or a little more of it, whichever the duals prove to be nearer to the optimum."""
+def lengthened(task: Task, theta: jax.Array, dual: jax.Array) -> jax.Array:
+    """The hinge's theta, or a little more of it, whichever is proved nearer to the optimum."""
     margins = task.sign * _sized_scores(task, theta)[0]
     pulled = pulls(task, dual)
 
     def times(factor):
-        return bound(kind, task, factor * theta, factor * margins, dual, pulled).gap
+        return bound(Kind.HINGE, task, factor * theta, factor * margins, dual, pulled).gap
 
     factors = 1 + jnp.finfo(theta.dtype).eps * jnp.asarray(LONGER_ULPS, theta.dtype)
     return theta * factors[jnp.argmin(jax.vmap(times)(factors))]

@@ -11,7 +11,8 @@ Newton's method on these equations, with the products held at a target that fall
 of P + A' diag(c / D) A alone, one for Mehrotra's predictor and corrector (1992, "On the
 implementation of a primal-dual interior point method"). The methods differ in one term of D.
 
-What counts is the duality gap of the best pair met, see `_gap`.
+What counts is the duality gap of the best pair met, see `_gap`. The hinge begins on the central
+path, at the plane of least squares; the others, and it where that misses the tolerance, at 0.
 
 Shapes: `n` rows, `p` coordinates of theta, in the frame of `_frame` with one score.
 """
@@ -35,9 +36,10 @@ PATIENCE, ABOVE = 3, 12
 LEAST_STEP = 1e-6
 # Products that fall to this part of themselves are progress too.
 FALLING = 0.95
-# The products at the start, in units of how far margins are from 1, and the multiples of a plane of
-# which it takes the best.
-FIRST_MEAN, MULTIPLES = 0.4, (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+# The products at the start, in units of how far margins are from 1, and the least: with less, rows
+# that are few but heavy take long. And the multiples of a plane of which it takes the best.
+FIRST_MEAN, LEAST_MEAN = 0.4, 0.1
+MULTIPLES = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 # Units of p * eps that keep the matrix factorable.
 RIDGE_ULPS = 1.0
 POLISHES = 3  # of the duals that show that hulls touch
@@ -60,6 +62,8 @@ class Outcome(NamedTuple):
     touching: jax.Array
 
 
+# With a step carried beside the point a turn begins with ten copies, of which the runtime of a CPU
+# gives some to a second thread, and waking it takes as long as half the turn.
 class State(NamedTuple):
     """A point strictly inside.
 
@@ -94,8 +98,8 @@ def solve(
       problem: rows with y in {0, 1} and weights; a hard margin counts rows with weight alike.
       tol: bound on the relative duality gap.
       cap: on the steps.
-      begin: where, if not at `start` or, for the hinge, `near_least_squares`; not with more
-        features than rows.
+      begin: where the hinge begins, if not at `near_least_squares`; not with more features than
+        rows.
       anew: whether the hinge begins at `start` where that has come to nothing.
 
     Returns:
@@ -105,14 +109,14 @@ def solve(
     if n < d:
         reduced, back = _frame.in_row_space(problem)
         outcome = _solved(kind, _task_of(kind, reduced), tol, cap, begin, anew)
-        task, theta = _gap.task_of(kind, problem), back(outcome.bound.theta[None])[0]
+        task, theta = _task_of(kind, problem), back(outcome.bound.theta[None])[0]
     else:
         task = _task_of(kind, problem)
         outcome = _solved(kind, task, tol, cap, begin, anew)
         theta = outcome.bound.theta
-    # In float64 rounding is far below what is asked for.
+    # In float64 rounding is far below what is asked for by default.
     if kind is Kind.HINGE and theta.dtype == jnp.float32:
-        theta = _gap.lengthened(kind, task, theta, outcome.bound.dual)
+        theta = _gap.lengthened(task, theta, outcome.bound.dual)
     return outcome._replace(bound=outcome.bound._replace(theta=theta))
 
 
@@ -147,6 +151,7 @@ def led(
     small, aim = narrow(task), _linalg.narrow(jnp.maximum(AIM * tol, SINGLE_GAP))
     first, wide = near_least_squares(small), start(kind, task)
     found = _run(kind, small, aim / AIM, first, cap)
+    # The margins of `alone` are those of float32: its first turn is no proof, see `_gap.proved`.
     alone, run = (
         jax.tree.map(lambda a, like: a.astype(like.dtype), state, wide) for state in (first, found)
     )
@@ -175,14 +180,17 @@ def _run(kind: Kind, task: Task, tol: jax.Array, begin: State, cap: jax.Array) -
 
 
 def _tried(task, tol, cap, begin: State, anew: jax.Array | bool) -> State:
-    """The hinge from `begin`, and if that comes to nothing perhaps `anew` from `start`."""
+    """The hinge from `begin`, and if that comes to nothing perhaps `anew` from `start`.
+
+    The better of both, and the steps of the last.
+    """
     plain = start(Kind.HINGE, task)
 
     def attempt(carry):
         state, turn = carry
-        again = plain._replace(best=state.best, steps=state.steps)
-        state = jax.tree.map(functools.partial(jnp.where, turn == 0), state, again)
-        return _run(Kind.HINGE, task, tol, state, cap), turn + 1
+        first = jax.tree.map(functools.partial(jnp.where, turn == 0), state, plain)
+        run = _run(Kind.HINGE, task, tol, first, cap)
+        return run._replace(best=_better(Kind.HINGE, state.best, run.best)[0]), turn + 1
 
     def unfinished(carry):
         state, turn = carry
@@ -200,7 +208,7 @@ def start(kind: Kind, task: Task) -> State:
     infinite = jnp.full((), jnp.inf, dtype)
     dual = ones
     if kind is not Kind.HARD:
-        above, below, own = _of_classes(task)
+        above, below, own = _class_weights(task)
         dual = jnp.where(task.weight > 0, jnp.minimum(above, below) / own / 2, 0.5)
     return State(
         theta=nothing,
@@ -216,7 +224,7 @@ def start(kind: Kind, task: Task) -> State:
     )
 
 
-def _of_classes(task: Task) -> tuple[jax.Array, jax.Array, jax.Array]:
+def _class_weights(task: Task) -> tuple[jax.Array, jax.Array, jax.Array]:
     """The weight of each class, and of a row's own, `(n,)`."""
     positive = task.sign > 0
     above = jnp.sum(jnp.where(positive, task.weight, 0))
@@ -231,7 +239,7 @@ def near_least_squares(task: Task) -> State:
     It is that whose margins are nearest to 1, the classes weighing alike, times what costs the
     hinge least. Its duals, z and xi have the same products in every row.
     """
-    *_, own = _of_classes(task)
+    *_, own = _class_weights(task)
     weight = task.weight / own
     square, (pulled,) = _gap.square_and_sums(task, weight, (weight * task.sign)[None])
     alone = jnp.where(task.problem.spread > 0, task.penalty, 1)
@@ -247,7 +255,7 @@ def near_least_squares(task: Task) -> State:
     best = times[jnp.argmin(costs)]
     theta, margins = best * theta, best * margins
     far = margins - 1
-    mean = FIRST_MEAN * _linalg.inner(weight, jnp.abs(far)) / 2
+    mean = jnp.maximum(FIRST_MEAN * _linalg.inner(weight, jnp.abs(far)) / 2, LEAST_MEAN)
     # With these two z and xi are right for any mean, and nothing cancels.
     large = (jnp.sqrt(far**2 + 4 * mean**2) + jnp.abs(far)) / 2
     small = mean**2 / large
@@ -260,7 +268,7 @@ def near_least_squares(task: Task) -> State:
 
 
 def _inside(kind: Kind, *point: jax.Array) -> tuple[jax.Array, ...]:
-    """a, z and xi as rounding must leave them; where they are made, which spares each use of it."""
+    """a, z and xi, kept inside where rounding has put them on the boundary."""
     tiny, eps = jnp.finfo(point[0].dtype).tiny, jnp.finfo(point[0].dtype).eps
     a, z, xi = (jnp.maximum(v, tiny) for v in point)
     return jnp.minimum(a, 1 - eps / 2) if kind is Kind.HINGE else a, z, xi

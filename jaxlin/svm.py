@@ -84,7 +84,8 @@ def fit(
       bias: static; False fixes it at 0.
       tol: bound on the relative duality gap; by default 1e-8, or 1e-5 in float32.
       max_steps: cap on the steps; by default 60. A large fit of the hinge in float64 takes the
-        first in float32, on a CPU; where these lead nowhere they are not counted.
+        first in float32, on a CPU; where these lead nowhere they are not counted. Nor are those
+        of a hinge that missed `tol`, before it begins anew elsewhere.
       axis_name: static; the mesh axis over which the rows are dealt, inside `jax.shard_map`: see
         `distributed`.
 

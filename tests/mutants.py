@@ -805,7 +805,7 @@ FAULTS = [
         ),
         (
             "margins are taken to be exact",
-            "doubt = slack + eps * (sums / 2 + 2) * size",
+            "doubt = slack + eps * (depth / 2 + 2) * size",
             "doubt = slack + 0 * size",
             "svm::what_rounding_hides_of_the_margins_is_in_the_gap",
         ),

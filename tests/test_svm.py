@@ -375,6 +375,13 @@ def test_the_hinge_starts_on_the_central_path(kind, dtype):
     assert cost <= 1 + 1e-6  # of the plane of 0
 
 
+@pytest.mark.parametrize("loss", LOSSES)
+def test_one_class_takes_no_steps(loss):
+    x, _ = drawn(30, 3)
+    _, info = svm.fit(x, np.ones(30, int), l2=0.1, loss=loss)
+    assert info.status == Status.CLASS_TOO_SMALL and info.steps == 0
+
+
 def test_a_start_that_leads_nowhere_is_not_the_end(monkeypatch):
     x, y = drawn(60, 8)
     expected = svm.fit(x, y, l2=1e-2)[0]

@@ -109,7 +109,9 @@ def proved(
     Args:
       theta: of the params, its bias being within `slack`.
     """
-    task = task_of(kind, problem)._replace(columns=_passes.held_columns(problem))
+    task = task_of(kind, problem)
+    if problem.rows.axis.name is None:  # sums over columns held are of the rows here
+        task = task._replace(columns=_passes.held_columns(problem))
     eps = jnp.finfo(theta.dtype).eps
     scores, size, depth = _sized_scores(task, theta)
     pulled = pulls(task, dual)

@@ -810,6 +810,12 @@ FAULTS = [
             "svm::what_rounding_hides_of_the_margins_is_in_the_gap",
         ),
         (
+            "sums over columns of one shard",
+            "if problem.rows.axis.name is None:  # sums",
+            "if True:  # sums",
+            "distributed::on_eight_devices",
+        ),
+        (
             "the whole square of the weights",
             "primal = primal + size / 2",
             "primal = primal + size",

@@ -328,11 +328,14 @@ def rounding_of_scores(problem: Problem, theta: jax.Array) -> jax.Array:
 def products(z: jax.Array, curve: jax.Array, rest: jax.Array) -> jax.Array:
     """z' diag(curve) z for each column of `curve (rows, r)`, and rest' z, as rows of one product.
 
-    All in one: each reduction of its own is compiled for as long as it.
+    All in one: each reduction of its own is compiled for as long as it. But not of many columns,
+    which one array of all would hold twice.
     """
     if z.size * curve.shape[1] <= ACROSS_ENTRIES:
         return _products_across(z, curve, rest)
     curved = (z[:, None, :] * curve[:, :, None]).reshape(z.shape[0], -1)
+    if rest.shape[1] > 1:
+        return jnp.concatenate([dot(curved.T, z), dot(rest.T, z)])
     return dot(jnp.concatenate([curved, rest], axis=1).T, z)
 
 

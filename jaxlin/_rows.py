@@ -679,7 +679,9 @@ def _usable(x: jax.Array, feature_mask: jax.Array | None) -> jax.Array:
         faults = jnp.where(fine, 0, 1).astype(dtype)
         return faults @ jnp.ones(x.shape[1], dtype) == 0
 
-    return _map_blocks(of_block, x, 4 * BLOCK_ENTRIES)  # of which booleans are made
+    # Of which booleans are made; or, by some compilers, numbers, and then a small part of x.
+    entries = max(BLOCK_ENTRIES, min(4 * BLOCK_ENTRIES, x.size // 20))
+    return _map_blocks(of_block, x, entries)
 
 
 def _largest_of(a: jax.Array) -> jax.Array:

@@ -309,7 +309,6 @@ def test_temporaries_are_a_part_of_x(k, solver):
 
 
 @pytest.mark.cpu
-@pytest.mark.xfail(jax.__version_info__ >= (0, 11), reason="0.31 to 0.37 of x on jax 0.12")
 @pytest.mark.parametrize("l2", [0.0, 0.1])
 @pytest.mark.parametrize("k", [3, 10])
 def test_temporaries_of_the_default_are_a_part_of_x(k, l2):

@@ -47,6 +47,7 @@ class Problem(NamedTuple):
     basis: `(K, m)`, orthonormal, 0 in the rows of absent classes; or None for one score
     used: `(m,)`, the columns of the basis that are not 0; none where fewer than two classes have
       weight
+    bounded: `()`, whether x was seen to hold numbers in the safe range and nothing else
     """
 
     rows: _rows.Rows
@@ -61,6 +62,7 @@ class Problem(NamedTuple):
     idle: jax.Array
     basis: jax.Array | None
     used: jax.Array
+    bounded: jax.Array
 
 
 class _Standing(NamedTuple):
@@ -167,6 +169,9 @@ def _scale(largest: jax.Array) -> jax.Array:
 def make(rows: _rows.Rows, l2: jax.Array, bias: bool, basis: jax.Array | None = None) -> Problem:
     centre, scale, mean, square, largest = _standing(rows, jnp.asarray(bias))
     eps = jnp.finfo(centre.dtype).eps
+    reach = largest / scale + jnp.abs(centre)
+    # What is no number is in the sums, whatever its weight.
+    bounded = jnp.isfinite(mean + square) & (reach <= _checks.safe_range(centre.dtype))
     # Nothing is left of a column of one value, of which the centre is that value.
     in_play = largest > 0
     idle = ~in_play & (l2 == 0)
@@ -196,7 +201,15 @@ def make(rows: _rows.Rows, l2: jax.Array, bias: bool, basis: jax.Array | None = 
         idle=idle,
         basis=basis,
         used=jnp.ones(1, bool) if basis is None else jnp.any(basis != 0, axis=0),
+        bounded=jnp.all(bounded),
     )
+
+
+def empty_unless_bounded(problem: Problem) -> Problem:
+    """The problem, or, where x was not seen to be `bounded`, one whose solution is 0."""
+    bounded, rows = problem.bounded, problem.rows
+    rest = jax.tree.map(lambda a: jnp.where(bounded, a, jnp.zeros_like(a)), problem[1:])
+    return Problem(rows._replace(ok=rows.ok & bounded), *rest)
 
 
 def live(problem: Problem, rows: _rows.Rows, l2: jax.Array) -> Problem:

@@ -104,6 +104,7 @@ def named(init: Any) -> dict[str, Any]:
 
 
 def prepare(
+    spec: Spec,
     data: _checks.Table,
     num_classes: int,
     offset: jax.Array | None,
@@ -115,11 +116,20 @@ def prepare(
 
     What else is given makes no difference to them, or lanes of it would no longer share them.
     """
-    rows, _, valid = _rows.prepare(data, num_classes=num_classes, offset=offset)
+    trusted = _is_trusted(spec, data)
+    rows, _, valid = _rows.prepare(data, num_classes=num_classes, offset=offset, trusted=trusted)
     valid &= jnp.all((l2 >= 0) & jnp.isfinite(l2)) & (tol >= 0)
     if max_steps is not None:
         valid &= max_steps >= 0
     return rows, valid
+
+
+def _is_trusted(spec: Spec, rows: _rows.Rows | _checks.Table) -> bool:
+    """Whether x is read once less, as what is no number in it is seen as the frame is made.
+
+    What the others are then is for the complete program to tell.
+    """
+    return not spec.complete and rows.x.size > NEWTON_ENTRIES
 
 
 def begin(
@@ -279,7 +289,12 @@ def _framed(spec, solve, rows, l2, init, tol, max_steps, basis, usable):
     def solved(rows, l2, init, tol, max_steps, basis, usable, **options):
         problem = _frame.make(rows, l2, spec.bias, basis)
         problem = problem._replace(used=problem.used & usable)
-        found = solve(problem, init, tol, max_steps, **options)
+        if not _is_trusted(spec, rows):
+            found = solve(problem, init, tol, max_steps, **options)
+        else:
+            sound = _frame.empty_unless_bounded(problem)
+            theta, info, unsettled = solve(sound, init, tol, max_steps, **options)
+            found = theta, info, unsettled | ~problem.bounded
         return (problem.centre, problem.scale), (problem[3:], found)
 
     if not isinstance(rows, _rows.Streamed) and rows.axis.name is None:

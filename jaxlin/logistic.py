@@ -342,7 +342,7 @@ def _mean_loss(theta, problem):
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _fit(spec, k, data, l2, offset, init, tol, max_steps):
-    rows, valid = _risk.prepare(data, k, offset, l2, tol, max_steps)
+    rows, valid = _risk.prepare(spec, data, k, offset, l2, tol, max_steps)
     start = None if init is None else jax.tree.map(lambda a: a[None], Linear(*init))
     valid, start = _risk.begin(spec, rows, valid, start)
     zero, one = _rows.present(rows, 2)

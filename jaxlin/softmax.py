@@ -216,7 +216,7 @@ def from_reference(params: Linear) -> Linear:
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _fit(spec, k, data, l2, offset, init, tol, max_steps):
-    rows, valid = _risk.prepare(data, k, offset, l2, tol, max_steps)
+    rows, valid = _risk.prepare(spec, data, k, offset, l2, tol, max_steps)
     present = _rows.present(rows, k)
     if init is not None:
         init = Linear(

@@ -404,6 +404,18 @@ FAULTS = [
             "logistic::a_column_of_roundings_is_no_constant",
         ),
         (
+            "no number, but no sum of it",
+            "jnp.isfinite(mean + square) & (reach",
+            "(reach",
+            "logistic::what_is_no_number_is_seen_though_x_is_read_once_less",
+        ),
+        (
+            "as large as can be",
+            " & (reach <= _checks.safe_range(centre.dtype))",
+            "",
+            "logistic::what_is_no_number_is_seen_though_x_is_read_once_less",
+        ),
+        (
             "the bias moves the other way",
             "theta[:, d] - dot(weights, problem.centre)",
             "theta[:, d] + dot(weights, problem.centre)",
@@ -650,6 +662,12 @@ FAULTS = [
     ),
     *of(
         "_risk.py",
+        (
+            "what was not looked at is sound",
+            "found = theta, info, unsettled | ~problem.bounded",
+            "found = theta, info, unsettled",
+            "logistic::what_is_no_number_is_seen_though_x_is_read_once_less",
+        ),
         (
             "a start beyond all reason is kept",
             "jnp.where(value(start.reshape(-1), problem) <= origin, start, 0)",

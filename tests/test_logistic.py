@@ -15,6 +15,7 @@ from jaxlin import (
     Hyperplane,
     Linear,
     Status,
+    _checks,
     datasets,
     features,
     labels,
@@ -836,3 +837,23 @@ def test_a_start_beyond_all_reason_is_left(solver, dtype):
         expected, _ = softmax.fit(x, y, num_classes=k, l2=0.01)
         assert info.status == Status.CONVERGED
         chex.assert_trees_all_close(found, expected, atol=near)
+
+
+@pytest.mark.parametrize(("fit", "shape"), [(logistic.fit, (300, 400)), (softmax.fit, (5000, 30))])
+def test_what_is_no_number_is_seen_though_x_is_read_once_less(fit, shape):
+    """Where an eager call does not look for it first: the frame's moments tell."""
+    rng = np.random.default_rng(0)
+    x, weight = rng.normal(size=shape), np.ones(shape[0])
+    y, weight[7] = (x[:, 0] + rng.normal(size=len(x)) > 0).astype(int), 0
+    call = partial(fit, l2=0.1, sample_weight=weight, feature_mask=np.arange(shape[1]) != 3)
+    x[7, 1], x[2, 1], x[5, 3] = 0, 0, np.inf
+    expected = call(x, y)
+    assert expected[1].status == Status.CONVERGED
+    limit = _checks.safe_range(float)
+    for value in (np.nan, -np.inf, 2 * limit, -2 * limit):
+        x[7, 1] = value
+        chex.assert_trees_all_close(call(x, y), expected, rtol=0, atol=1e-7)
+        x[7, 1], x[2, 1] = 0, value
+        with pytest.raises(ValueError, match=r"^x: 1 of .* not finite, or larger .* at \(2, 1\)"):
+            call(x, y)
+        x[2, 1] = 0

@@ -407,7 +407,7 @@ FAULTS = [
             "no number, but no sum of it",
             "jnp.isfinite(mean + square) & (reach",
             "(reach",
-            "logistic::what_is_no_number_is_seen_though_x_is_read_once_less",
+            "logistic::sums_tell_what_is_no_number_in_a_row_without_weight",
         ),
         (
             "as large as can be",

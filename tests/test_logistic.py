@@ -16,6 +16,8 @@ from jaxlin import (
     Linear,
     Status,
     _checks,
+    _frame,
+    _rows,
     datasets,
     features,
     labels,
@@ -857,3 +859,17 @@ def test_what_is_no_number_is_seen_though_x_is_read_once_less(fit, shape):
         with pytest.raises(ValueError, match=r"^x: 1 of .* not finite, or larger .* at \(2, 1\)"):
             call(x, y)
         x[2, 1] = 0
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e200])
+def test_sums_tell_what_is_no_number_in_a_row_without_weight(value, bias):
+    x, y = overlapping(n=5000)
+    weight = np.ones(len(x))
+    weight[7] = 0
+    data = _checks.table(x, y, sample_weight=weight)
+    rows, *_ = _rows.prepare(data, num_classes=2, trusted=True)
+    no_penalty = jnp.zeros(3)
+    assert _frame.make(rows, no_penalty, bias).bounded
+    spoiled = rows._replace(x=rows.x.at[7, 1].set(value))
+    assert not _frame.make(spoiled, no_penalty, bias).bounded

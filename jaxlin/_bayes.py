@@ -285,7 +285,7 @@ def _along(x: jax.Array, null: jax.Array, own: jax.Array) -> jax.Array:
     if len(null) == 1:
         return dot(x, null[0])
     d = null.shape[-1]
-    each = dot(x, jnp.swapaxes(null, 0, 1).reshape(d, -1)).reshape(len(x), -1, d)
+    each = dot(x, jnp.swapaxes(null, 0, 1).reshape(d, len(null) * d)).reshape(len(x), len(null), d)
     return jnp.take_along_axis(each, own[:, None, None], axis=1)[:, 0]
 
 

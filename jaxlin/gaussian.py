@@ -442,7 +442,7 @@ def _root(covariance: jax.Array) -> jax.Array:
 
 @functools.partial(jax.jit, static_argnums=0)
 def _log_joint(tied, means, covariances, priors, x):
-    rows = x.reshape(-1, x.shape[-1])
+    rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
     if tied:
         inverse = _linalg.pseudo_inverse(covariances[0])
         inverses = jax.tree.map(lambda a: jnp.broadcast_to(a, (len(means), *a.shape)), inverse)

@@ -399,7 +399,7 @@ def _refine(found: _Found, rows, l2, targets, bias) -> _Found:
 
         def errors(block):
             z = block.x - still.centre[None, :]
-            z = jnp.concatenate([z, jnp.ones_like(z[:, :1])], axis=1)
+            z = jnp.concatenate([z, jnp.ones((len(z), 1), z.dtype)], axis=1)
             error = targets(block) - dot(z, line.T)
             error = jnp.where((block.weight > 0)[:, None], error, 0)
             pull = error * block.weight[:, None]

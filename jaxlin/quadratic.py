@@ -5,6 +5,7 @@ s_c(x) = x' A_c x + w_c . x + b_c, and the largest wins; the form of `qda` and o
 computed for all rows at once. Shapes: `d` features, `k` classes, `...` any leading axes.
 """
 
+import math
 from typing import Any
 
 import jax
@@ -55,7 +56,7 @@ def scores(params: Quadratic, x: Any) -> jax.Array:
 
 @jax.jit
 def _scores(matrix, weights, bias, x):
-    rows = x.reshape(-1, x.shape[-1])
+    rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
     def of_class(one):
         matrix, weights, bias = one

@@ -248,9 +248,7 @@ def fit_crammer_singer(
     k = _checks.number_of_classes(num_classes, y, sample_weight)
     if k < 2:
         raise ValueError(f"num_classes: expected at least 2, got {k}")
-    data = _checks.table(
-        x, y, sample_weight=sample_weight, feature_mask=feature_mask, num_classes=k
-    )
+    data = _table(x, y, sample_weight=sample_weight, feature_mask=feature_mask, num_classes=k)
     dtype = _checks.working_dtype(data.x)
     params, info = _fit_joint(
         k,
@@ -326,10 +324,15 @@ def support(params: Hyperplane, x: Any, y: Any) -> jax.Array:
     return agreed <= 1 + jnp.sqrt(jnp.finfo(scores.dtype).eps) * jnp.maximum(size, 1)
 
 
+def _table(x, y, **options) -> _checks.Table:
+    data = _checks.table(x, y, **options)
+    if data.x.shape[1] == 0:
+        raise ValueError(f"x: expected at least one feature, got shape {data.x.shape}")
+    return data
+
+
 def _soft(x, y, l2, loss, sample_weight, feature_mask, bias, tol, max_steps, axis_name=None):
-    data = _checks.table(
-        x, y, sample_weight=sample_weight, feature_mask=feature_mask, axis_name=axis_name
-    )
+    data = _table(x, y, sample_weight=sample_weight, feature_mask=feature_mask, axis_name=axis_name)
     dtype = _checks.working_dtype(data.x)
     if loss not in _KINDS:
         raise TypeError(f"loss: expected losses.hinge or losses.squared_hinge, got {loss!r}")
@@ -356,7 +359,7 @@ def _raise_if_soft_is_invalid(info, data, l2, tol, max_steps, **options):
 
 
 def _hard(x, y, sample_weight, feature_mask, bias, tol, max_steps):
-    data = _checks.table(x, y, sample_weight=sample_weight, feature_mask=feature_mask)
+    data = _table(x, y, sample_weight=sample_weight, feature_mask=feature_mask)
     dtype = _checks.working_dtype(data.x)
     params, duals, info = _run(
         Kind.HARD,

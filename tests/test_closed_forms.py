@@ -784,3 +784,15 @@ def test_a_matrix_that_holds_nan_has_no_pivot(dtype):
         whole[lane, i, j] = whole[lane, j, i] = np.nan
     pivot = jax.jit(jax.vmap(lambda a: _linalg.factor(a).pivot))(whole)
     np.testing.assert_array_equal(np.isnan(pivot), np.arange(lanes) < len(at[0]))
+
+
+@pytest.mark.parametrize("fit", [lda.fit, qda.fit, gaussian.fit, least_squares.fit])
+def test_without_features_the_classes_are_their_shares(fit):
+    _, y, weight = drawn()
+    share = np.bincount(y, weight) / np.sum(weight)
+    params, info = fit(np.zeros((N, 0)), y, sample_weight=weight)
+    assert info.status == Status.CONVERGED
+    found = jaxlin.scores(params, np.zeros((1, 0)))[0]
+    if fit is not least_squares.fit:
+        found = jax.nn.softmax(found)
+    assert_close(found, share, 1e-12)

@@ -839,6 +839,10 @@ def test_bad_values_raise_and_name_the_way_out():
         svm.fit(x, y)
     with pytest.raises(TypeError, match="loss: expected losses"):
         svm.fit(x, y, l2=1.0, loss=losses.logistic)
+    for fit in (svm.fit, svm.fit_dual, svm.fit_crammer_singer, svm.fit_hard_margin):
+        options = {} if fit is svm.fit_hard_margin else {"l2": 1.0}
+        with pytest.raises(ValueError, match=r"x: .* one feature, got shape \(20, 0\)"):
+            fit(x[:, :0], y, **options)
     with pytest.raises(ValueError, match="l2: expected a number"):
         svm.fit_dual(x, y, l2=np.ones(2))
 

@@ -15,7 +15,7 @@ and `farkas` returns the proof.
 Choose the hinge for few support vectors and robustness to mistaken labels, its square for speed.
 Neither gives probabilities: see `logistic`. It fails to converge (STALLED) where l2 is so small
 beside the squared size of a row that rounding decides: in float32 below about 1e-6 of it; and in
-float32 up to half of the fits of about as few rows as features end at a gap of 1e-5 to 3e-4.
+float32 a tenth to half of the fits of about as few rows as features end at a gap of 1e-5 to 1e-4.
 What rounding can hide of the margins is part of the gap; where that decides, they are computed once
 more in twice the digits.
 

@@ -21,7 +21,6 @@ Shapes: `n` examples, `d` features, `k` classes.
 """
 
 import functools
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -33,24 +32,21 @@ from jaxlin import (
     _checks,
     _closed_form,
     _dispatch,
+    _draws,
     _lanes,
     _linalg,
     _options,
+    _paths,
     _platform,
     features,
     metrics,
 )
-from jaxlin.types import Hyperplane, Info, Linear, Status
-
-# Rows whose number is packed with a random one, a power of two.
-MOST_PACKED = 1024
+from jaxlin.types import Info, Status
 
 # So many lanes of like penalties at once: the loop turns until the slowest is done.
 LIKE_LANES = 64
 # And at most so many of different ones, which take a path in longer pieces.
 SIDE_BY_SIDE = 24
-# So many points of a path lead to the next.
-LAST = 3
 # With fewer lanes a closed form saves less than the compiler takes for it.
 FEW_LANES = 256
 
@@ -81,7 +77,7 @@ def kfold(key: jax.Array, n: int, *, folds: int) -> jax.Array:
       ([2.0, 2.0, 2.0, 2.0, 2.0, 2.0], [4.0, 4.0, 4.0])
     """
     n = _checks.static(n, int, "n")
-    return _kfold(key, n, _number_of_folds(folds, n))
+    return _draws.kfold(key, n, _number_of_folds(folds, n))
 
 
 def stratified_kfold(key: jax.Array, y: Any, *, folds: int) -> jax.Array:
@@ -117,7 +113,7 @@ def stratified_kfold(key: jax.Array, y: Any, *, folds: int) -> jax.Array:
     _checks.refuse_inexact(y)
     if y.ndim != 1:
         raise ValueError(f"y: expected shape (n,), got {y.shape}")
-    return _stratified_kfold(key, y, _number_of_folds(folds, len(y)))
+    return _draws.stratified_kfold(key, y, _number_of_folds(folds, len(y)))
 
 
 def group_kfold(groups: Any, *, folds: int) -> jax.Array:
@@ -144,7 +140,7 @@ def group_kfold(groups: Any, *, folds: int) -> jax.Array:
       [[1.0, 1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.0, 1.0]]
     """
     groups = _labels(groups, "groups")
-    return _group_kfold(groups, _number_of_folds(folds, len(groups)))
+    return _draws.group_kfold(groups, _number_of_folds(folds, len(groups)))
 
 
 def leave_one_out(n: int) -> jax.Array:
@@ -188,7 +184,7 @@ def bootstrap(key: jax.Array, n: int, *, draws: int) -> jax.Array:
       >>> resample.bootstrap(jax.random.key(0), 5, draws=3).sum(1).tolist()
       [5.0, 5.0, 5.0]
     """
-    return _bootstrap(key, _at_least(n, 1, "n"), _at_least(draws, 1, "draws"))
+    return _draws.bootstrap(key, _at_least(n, 1, "n"), _at_least(draws, 1, "draws"))
 
 
 def bayesian_bootstrap(key: jax.Array, n: int, *, draws: int) -> jax.Array:
@@ -213,7 +209,7 @@ def bayesian_bootstrap(key: jax.Array, n: int, *, draws: int) -> jax.Array:
       >>> resample.bayesian_bootstrap(jax.random.key(0), 4, draws=2).sum(1).round(5).tolist()
       [4.0, 4.0]
     """
-    return _bayesian_bootstrap(key, _at_least(n, 1, "n"), _at_least(draws, 1, "draws"))
+    return _draws.bayesian_bootstrap(key, _at_least(n, 1, "n"), _at_least(draws, 1, "draws"))
 
 
 def balanced(y: Any, *, num_classes: int | None = None, sample_weight: Any = None) -> jax.Array:
@@ -243,7 +239,7 @@ def balanced(y: Any, *, num_classes: int | None = None, sample_weight: Any = Non
         dtype = _checks.working_dtype(_checks.real(sample_weight, "sample_weight"))
     weight = _checks.optional(sample_weight, y.shape, dtype, "sample_weight")
     k = _checks.number_of_classes(num_classes, y, sample_weight)
-    return _balanced(y, jnp.ones(y.shape, dtype) if weight is None else weight, k)
+    return _draws.balanced(y, jnp.ones(y.shape, dtype) if weight is None else weight, k)
 
 
 def permutations(key: jax.Array, y: Any, *, draws: int, strata: Any = None) -> jax.Array:
@@ -274,7 +270,7 @@ def permutations(key: jax.Array, y: Any, *, draws: int, strata: Any = None) -> j
     if y.ndim < 1:
         raise ValueError(f"y: expected shape (n,), got {y.shape}")
     strata = _strata(strata, y)
-    return _permutations(key, y, strata, _at_least(draws, 1, "draws"))
+    return _draws.permutations(key, y, strata, _at_least(draws, 1, "draws"))
 
 
 def pad(datasets: Any) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
@@ -729,90 +725,6 @@ def _penalties(fit: Fit, l2: Any) -> jax.Array:
     return l2
 
 
-@functools.partial(jax.jit, static_argnums=(1, 2))
-def _kfold(key, n, folds):
-    return _training_weights(jax.random.permutation(key, n) % folds, folds)
-
-
-@functools.partial(jax.jit, static_argnums=2)
-def _stratified_kfold(key, y, folds):
-    shuffled = jax.random.permutation(key, len(y))
-    by_class = shuffled[jnp.argsort(y[shuffled], stable=True)]
-    place = jnp.argsort(by_class)  # the inverse permutation: where each row came to lie
-    return _training_weights(place % folds, folds)
-
-
-@functools.partial(jax.jit, static_argnums=1)
-def _group_kfold(groups, folds):
-    n = groups.shape[0]
-    order = jnp.argsort(groups, stable=True)
-    new = jnp.concatenate([jnp.zeros(1, bool), jnp.diff(groups[order]) != 0])
-    rank = jnp.zeros(n, jnp.int32).at[order].set(jnp.cumsum(new).astype(jnp.int32))
-    size = jnp.zeros(n, jnp.int32).at[rank].add(1)
-
-    def deal(total, group):
-        fold = jnp.argmin(total).astype(jnp.int32)
-        return total.at[fold].add(size[group]), fold
-
-    largest_first = jnp.argsort(-size, stable=True)
-    _, dealt = jax.lax.scan(deal, jnp.zeros(folds, jnp.int32), largest_first)
-    fold = jnp.zeros(n, jnp.int32).at[largest_first].set(dealt)
-    return _training_weights(fold[rank], folds)
-
-
-@functools.partial(jax.jit, static_argnums=(1, 2))
-def _bootstrap(key, n, draws):
-    def draw(key):
-        rows = jax.random.randint(key, (n,), 0, n)
-        return jnp.zeros(n, jnp.result_type(float)).at[rows].add(1)
-
-    return jax.vmap(draw)(jax.random.split(key, draws))
-
-
-@functools.partial(jax.jit, static_argnums=(1, 2))
-def _bayesian_bootstrap(key, n, draws):
-    weights = jax.random.exponential(key, (draws, n), jnp.result_type(float))
-    return weights * (n / jnp.sum(weights, axis=1, keepdims=True))
-
-
-@functools.partial(jax.jit, static_argnums=2)
-def _balanced(y, weight, k):
-    members = y[:, None] == jnp.arange(k, dtype=y.dtype)[None, :]
-    share = jnp.sum(jnp.where(members, weight[:, None], 0), axis=0)
-    present = jnp.maximum(jnp.sum(share > 0), 1).astype(weight.dtype)
-    factor = jnp.where(share > 0, jnp.sum(weight) / present / jnp.where(share > 0, share, 1), 0)
-    return weight * jnp.sum(jnp.where(members, factor[None, :], 0), axis=1)
-
-
-@functools.partial(jax.jit, static_argnums=3)
-def _permutations(key, y, strata, draws):
-    return jax.vmap(lambda key: _permuted(key, y, strata))(jax.random.split(key, draws))
-
-
-def _permuted(key: jax.Array, y: jax.Array, strata: jax.Array | None) -> jax.Array:
-    """y with its entries moved at random within strata."""
-    order = _shuffled(key, y.shape[0])
-    if strata is None:
-        return y[order]
-    # The places of each stratum in their order, and its rows in the order drawn.
-    places = jnp.argsort(strata, stable=True)
-    drawn = order[jnp.argsort(strata[order], stable=True)]
-    return jnp.zeros_like(y).at[places].set(y[drawn])
-
-
-def _shuffled(key: jax.Array, n: int) -> jax.Array:
-    """The numbers below n in random order.
-
-    A sort of single numbers is five times as fast as jax's, of pairs: so where there is room, the
-    number is in the last bits of a random one. Two tie in the others once in four million pairs.
-    """
-    if n > MOST_PACKED:
-        return jax.random.permutation(key, n)
-    last = MOST_PACKED - 1
-    drawn = jax.random.bits(key, (n,), jnp.uint32) & jnp.uint32(~np.uint32(last))
-    return (jnp.sort(drawn | jnp.arange(n, dtype=jnp.uint32)) & last).astype(jnp.int32)
-
-
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
 def _refit(fit, static, batch_size, data, weights):
     x, y, _, traced = data
@@ -905,14 +817,14 @@ def _permutation_test(fit, metric, static, draws, batch_size, data, weights, key
     if sample_weight is not None:
         # A row without weight has no label to give.
         absent = (sample_weight == 0).astype(jnp.int32)
-        strata = absent if strata is None else 2 * _ranks(strata) + absent
+        strata = absent if strata is None else 2 * _draws.ranks(strata) + absent
 
     def values_of(y):
         one_fold = functools.partial(_one_fold, fit, metric, x, y, sample_weight, options)
         return jax.vmap(one_fold)(weights)[1:]
 
     def usual(key):
-        return _lanes.mean_of(values_of(_permuted(key, y, strata))[0])[0]
+        return _lanes.mean_of(values_of(_draws.permuted(key, y, strata))[0])[0]
 
     values, info = values_of(y)
     # One LAPACK call after the other, see `_linalg.after`.
@@ -920,7 +832,7 @@ def _permutation_test(fit, metric, static, draws, batch_size, data, weights, key
     of_labels = _quick_folds(fit, metric, data, options, later)
 
     def quick(key):
-        found, sound = of_labels(_permuted(key, y, strata))
+        found, sound = of_labels(_draws.permuted(key, y, strata))
         return _lanes.mean_of(found)[0], jnp.all(sound)
 
     keys = jax.random.split(key, draws)
@@ -965,13 +877,6 @@ def _quick_folds(fit, metric, data, options, weights):
     return quick
 
 
-def _ranks(strata: jax.Array) -> jax.Array:
-    """Strata numbered from 0, so that twice the number fits."""
-    order = jnp.argsort(strata, stable=True)
-    new = jnp.concatenate([jnp.zeros(1, bool), jnp.diff(strata[order]) != 0])
-    return jnp.zeros(strata.shape, jnp.int32).at[order].set(jnp.cumsum(new).astype(jnp.int32))
-
-
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
 def _path(fit, static, size, data, l2):
     x, y, sample_weight, traced = data
@@ -986,7 +891,7 @@ def _path(fit, static, size, data, l2):
         return params, (params, info)
 
     start = _nothing(fit, x, y, options | {"l2": l2[0]})
-    return _from_strong_to_weak(one, start, l2, size)
+    return _paths.from_strong_to_weak(one, start, l2, size)
 
 
 def _is_warm(fit, options) -> bool:
@@ -998,78 +903,6 @@ def _nothing(fit, x, y, options):
     """Zeros in the place of a fit's params."""
     shapes, _ = jax.eval_shape(lambda: fit(x, y, **options))
     return jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
-
-
-def _from_strong_to_weak(one, start, l2, size):
-    """`one(penalty, start) -> (params, found)` of each penalty, `size` at a time.
-
-    The path from strong to weak is cut into `size` pieces of one length, and each turn is a step
-    along all of them, from where the steps before lead, see `_leads`; the first is from `start`.
-
-    Returns:
-      What was found, in the order of `l2`.
-    """
-    count = l2.shape[0]
-    level = jnp.mean(jax.lax.stop_gradient(l2).reshape(count, -1), axis=1)
-    order = jnp.argsort(-level, stable=True)
-    turns = -(-count // size)
-    size = -(-count // turns)
-    at = order[jnp.minimum(jnp.arange(size * turns), count - 1)].reshape(size, turns).T
-    leads = _leads(jnp.log(level[at]))
-    if not isinstance(start, Hyperplane | Linear):
-        # What other params are, and whether a line may be drawn through them, is not known.
-        leads = jnp.zeros_like(leads).at[:, 0].set(1)
-
-    def step(last, turn):
-        lanes, lead = turn
-
-        def reached(a):
-            weight = lead.reshape(LAST, size, *(1,) * (a.ndim - 2)).astype(a.dtype)
-            ahead = jnp.sum(jnp.where(weight == 0, 0, weight * a), axis=0)
-            # Where the optimum is at infinity, or a class is absent, the next begins at 0.
-            return jnp.where(jnp.isfinite(ahead), ahead, 0).astype(a.dtype)
-
-        params, found = jax.vmap(one)(l2[lanes], jax.tree.map(reached, last))
-        last = jax.tree.map(lambda a, b: jnp.concatenate([b[None], a[:-1]]), last, params)
-        return jax.lax.stop_gradient(last), found
-
-    last = jax.tree.map(lambda a: jnp.broadcast_to(a, (LAST, size, *a.shape)), start)
-    _, found = jax.lax.scan(step, last, (at, leads))
-
-    def in_place(a):
-        along = jnp.swapaxes(a, 0, 1).reshape(-1, *a.shape[2:])[:count]
-        return jnp.zeros_like(along).at[order].set(along)
-
-    return jax.tree.map(in_place, found)
-
-
-def _leads(t: jax.Array) -> jax.Array:
-    """The weights of the last points of each path, the latest first, that lead to the next.
-
-    By the parabola through three, the line through two, or the last alone, whichever is the first
-    that is not followed far: `t` says where the points lie.
-
-    Args:
-      t: `(turns, size)`.
-
-    Returns:
-      `(turns, LAST, size)`; of points that are not there yet 0, but for the first.
-    """
-    known = jnp.concatenate([jnp.full((LAST, t.shape[1]), jnp.nan, t.dtype), t])
-    points = [known[LAST - i : len(known) - i] for i in range(1, LAST + 1)]
-
-    def through(*points):
-        """Lagrange's weights, or NaN."""
-        found = [math.prod((t - q) / (p - q) for q in points if q is not p) for p in points]
-        return jnp.stack([*found, *[jnp.zeros_like(t)] * (LAST - len(points))], axis=1)
-
-    def or_else(lead, most, other):
-        near = jnp.sum(jnp.abs(lead), axis=1, keepdims=True) <= most  # False for NaN
-        return jnp.where(near, lead, other)
-
-    alone = jnp.zeros((len(t), LAST, t.shape[1]), t.dtype).at[:, 0].set(1)
-    # Of equal steps the sums are 3 and 7.
-    return or_else(through(*points), 10, or_else(through(*points[:2]), 4, alone))
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
@@ -1095,7 +928,7 @@ def _select(fit, metric, static, rule, batch_size, data, weights, l2):
 
     start = _nothing(fit, x, y, options | {"l2": l2[0]})
     start = jax.tree.map(lambda a: jnp.broadcast_to(a, (folds, *a.shape)), start)
-    values, infos = _from_strong_to_weak(one, start, l2, min(count, max(1, at_once // folds)))
+    values, infos = _paths.from_strong_to_weak(one, start, l2, min(count, max(1, at_once // folds)))
     size = jnp.mean(l2.reshape(count, -1), axis=1)
     values, infos = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), (values, infos))
     if values.ndim > 1:
@@ -1115,12 +948,6 @@ def _with_offset(scores: jax.Array, offset: jax.Array | None) -> jax.Array:
     if offset is None:
         return scores
     return scores + (offset[:, None] if offset.ndim < scores.ndim else offset)
-
-
-def _training_weights(fold: jax.Array, folds: int) -> jax.Array:
-    """`(folds, n)`: 0 where `fold: (n,)` says that a row is held out, else 1."""
-    index = jnp.arange(folds, dtype=fold.dtype)
-    return (fold[None, :] != index[:, None]).astype(jnp.result_type(float))
 
 
 def _number_of_folds(folds: Any, n: int) -> int:

@@ -2031,12 +2031,6 @@ FAULTS = [
             "resample::a_permutation_test_is_the_loop",
         ),
         (
-            "strata are those of the drawn rows",
-            "places = jnp.argsort(strata, stable=True)",
-            "places = jnp.argsort(strata[order], stable=True)",
-            "resample::permutations_move_labels_within_strata",
-        ),
-        (
             "the weakest penalty within an error",
             "jnp.where(score >= score[best] - room, size, -jnp.inf)",
             "jnp.where(score >= score[best] - room, -size, -jnp.inf)",
@@ -2054,6 +2048,42 @@ FAULTS = [
             'given = options | {"l2": penalty}',
             "resample::fits_of_a_selection_begin_where_those_of_stronger_penalties_lead",
         ),
+        (
+            "a penalty in the units of x",
+            "l2=penalty * variance, **given",
+            "l2=penalty, **given",
+            "resample::a_fit_on_standardized_columns_comes_in_the_units_of_x",
+        ),
+    ),
+    *of(
+        "_draws.py",
+        (
+            "strata are those of the drawn rows",
+            "places = jnp.argsort(strata, stable=True)",
+            "places = jnp.argsort(strata[order], stable=True)",
+            "resample::permutations_move_labels_within_strata",
+        ),
+        (
+            "absent classes have a part",
+            "present = jnp.maximum(jnp.sum(share > 0), 1)",
+            "present = jnp.maximum(jnp.sum(share >= 0), 1)",
+            "resample::balanced_classes_weigh_the_same",
+        ),
+        (
+            "the smallest group first",
+            "largest_first = jnp.argsort(-size, stable=True)",
+            "largest_first = jnp.argsort(size, stable=True)",
+            "resample::the_largest_groups_are_dealt_first",
+        ),
+        (
+            "the last row is never drawn",
+            "rows = jax.random.randint(key, (n,), 0, n)",
+            "rows = jax.random.randint(key, (n,), 0, n - 1)",
+            "resample::bootstraps_count_rows",
+        ),
+    ),
+    *of(
+        "_paths.py",
         (
             "a path from weak to strong",
             "order = jnp.argsort(-level",
@@ -2083,30 +2113,6 @@ FAULTS = [
             "if not isinstance(start, Hyperplane | Linear):",
             "if not isinstance(start, tuple):",
             "resample::a_path_begins_where_the_steps_before_lead",
-        ),
-        (
-            "absent classes have a part",
-            "present = jnp.maximum(jnp.sum(share > 0), 1)",
-            "present = jnp.maximum(jnp.sum(share >= 0), 1)",
-            "resample::balanced_classes_weigh_the_same",
-        ),
-        (
-            "the smallest group first",
-            "largest_first = jnp.argsort(-size, stable=True)",
-            "largest_first = jnp.argsort(size, stable=True)",
-            "resample::the_largest_groups_are_dealt_first",
-        ),
-        (
-            "the last row is never drawn",
-            "rows = jax.random.randint(key, (n,), 0, n)",
-            "rows = jax.random.randint(key, (n,), 0, n - 1)",
-            "resample::bootstraps_count_rows",
-        ),
-        (
-            "a penalty in the units of x",
-            "l2=penalty * variance, **given",
-            "l2=penalty, **given",
-            "resample::a_fit_on_standardized_columns_comes_in_the_units_of_x",
         ),
     ),
     *of(

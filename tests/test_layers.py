@@ -23,6 +23,8 @@ BELOW = [
     "_linalg",
     "_implicit",
     "_lanes",
+    "_draws",
+    "_paths",
     "_visits",
     "_scatter",
     "_statistics",

@@ -1,0 +1,83 @@
+"""Fits along penalties from strong to weak, each begun where those before lead, for `resample`."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+
+from jaxlin.types import Hyperplane, Linear
+
+# So many points of a path lead to the next.
+LAST = 3
+
+
+def from_strong_to_weak(one, start, l2, size):
+    """`one(penalty, start) -> (params, found)` of each penalty, `size` at a time.
+
+    The path from strong to weak is cut into `size` pieces of one length, and each turn is a step
+    along all of them, from where the steps before lead, see `_leads`; the first is from `start`.
+
+    Returns:
+      What was found, in the order of `l2`.
+    """
+    count = l2.shape[0]
+    level = jnp.mean(jax.lax.stop_gradient(l2).reshape(count, -1), axis=1)
+    order = jnp.argsort(-level, stable=True)
+    turns = -(-count // size)
+    size = -(-count // turns)
+    at = order[jnp.minimum(jnp.arange(size * turns), count - 1)].reshape(size, turns).T
+    leads = _leads(jnp.log(level[at]))
+    if not isinstance(start, Hyperplane | Linear):
+        # What other params are, and whether a line may be drawn through them, is not known.
+        leads = jnp.zeros_like(leads).at[:, 0].set(1)
+
+    def step(last, turn):
+        lanes, lead = turn
+
+        def reached(a):
+            weight = lead.reshape(LAST, size, *(1,) * (a.ndim - 2)).astype(a.dtype)
+            ahead = jnp.sum(jnp.where(weight == 0, 0, weight * a), axis=0)
+            # Where the optimum is at infinity, or a class is absent, the next begins at 0.
+            return jnp.where(jnp.isfinite(ahead), ahead, 0).astype(a.dtype)
+
+        params, found = jax.vmap(one)(l2[lanes], jax.tree.map(reached, last))
+        last = jax.tree.map(lambda a, b: jnp.concatenate([b[None], a[:-1]]), last, params)
+        return jax.lax.stop_gradient(last), found
+
+    last = jax.tree.map(lambda a: jnp.broadcast_to(a, (LAST, size, *a.shape)), start)
+    _, found = jax.lax.scan(step, last, (at, leads))
+
+    def in_place(a):
+        along = jnp.swapaxes(a, 0, 1).reshape(-1, *a.shape[2:])[:count]
+        return jnp.zeros_like(along).at[order].set(along)
+
+    return jax.tree.map(in_place, found)
+
+
+def _leads(t: jax.Array) -> jax.Array:
+    """The weights of the last points of each path, the latest first, that lead to the next.
+
+    By the parabola through three, the line through two, or the last alone, whichever is the first
+    that is not followed far: `t` says where the points lie.
+
+    Args:
+      t: `(turns, size)`.
+
+    Returns:
+      `(turns, LAST, size)`; of points that are not there yet 0, but for the first.
+    """
+    known = jnp.concatenate([jnp.full((LAST, t.shape[1]), jnp.nan, t.dtype), t])
+    points = [known[LAST - i : len(known) - i] for i in range(1, LAST + 1)]
+
+    def through(*points):
+        """Lagrange's weights, or NaN."""
+        found = [math.prod((t - q) / (p - q) for q in points if q is not p) for p in points]
+        return jnp.stack([*found, *[jnp.zeros_like(t)] * (LAST - len(points))], axis=1)
+
+    def or_else(lead, most, other):
+        near = jnp.sum(jnp.abs(lead), axis=1, keepdims=True) <= most  # False for NaN
+        return jnp.where(near, lead, other)
+
+    alone = jnp.zeros((len(t), LAST, t.shape[1]), t.dtype).at[:, 0].set(1)
+    # Of equal steps the sums are 3 and 7.
+    return or_else(through(*points), 10, or_else(through(*points[:2]), 4, alone))

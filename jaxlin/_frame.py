@@ -172,16 +172,21 @@ def make(rows: _rows.Rows, l2: jax.Array, bias: bool, basis: jax.Array | None = 
     reach = largest / scale + jnp.abs(centre)
     # What is no number is in the sums, whatever its weight.
     bounded = jnp.isfinite(mean + square) & (reach <= _checks.safe_range(centre.dtype))
-    # Nothing is left of a column of one value, of which the centre is that value.
-    in_play = largest > 0
-    idle = ~in_play & (l2 == 0)
+    # Nothing is left of a column of one value, of which the centre is that value. With a penalty
+    # its weight is 0, and has a derivative.
+    varies = largest > 0
+    in_play = varies | (l2 > 0)
+    idle = ~in_play
     if rows.feature_mask is not None:
         in_play &= rows.feature_mask
         idle &= rows.feature_mask
     mean = mean if bias else jnp.zeros_like(mean)
     deviation = jnp.sqrt(jnp.maximum(square - mean**2, eps * square))
     deviation = jnp.where(in_play & (deviation > 0), deviation, 1)
-    spread = jnp.where(in_play, 1 / _linalg.power_of_two(deviation), 0)
+    # Of one value: so that its curvature, which is the penalty's alone, is about 1.
+    alone = _linalg.power_of_two(jnp.where(l2 > 0, jax.lax.rsqrt(l2), 1) / scale)
+    spread = jnp.where(varies, 1 / _linalg.power_of_two(deviation), alone)
+    spread = jnp.where(in_play, spread, 0)
     # And less of a column whose penalty would leave the range.
     most = math.sqrt(_checks.safe_range(l2.dtype)) / 2 * jax.lax.rsqrt(l2) / scale
     spread = jnp.minimum(spread, jnp.where(l2 > 0, _linalg.power_of_two(most), jnp.inf))

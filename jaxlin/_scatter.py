@@ -113,9 +113,15 @@ def _level(s: Scatter, ulps: float) -> jax.Array:
     return s.weight[:, None] * (ulps * eps * size) ** 2
 
 
+@jax.custom_jvp
 def _without(scatter: jax.Array, flat: jax.Array) -> jax.Array:
-    """0 in the rows and columns of a scatter that are `flat`."""
+    """0 in the rows and columns of a scatter that are `flat`, and its derivatives as they are."""
     return jnp.where(flat[..., :, None] | flat[..., None, :], 0, scatter)
+
+
+@_without.defjvp
+def _(primals, tangents):
+    return _without(*primals), tangents[0]
 
 
 def _at_once(rows, k, per_class):

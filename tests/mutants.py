@@ -399,8 +399,8 @@ FAULTS = [
         "_frame.py",
         (
             "a column of roundings is a constant",
-            "in_play = largest > 0",
-            "in_play = largest > 4 * eps * jnp.abs(centre * scale)",
+            "varies = largest > 0",
+            "varies = largest > 4 * eps * jnp.abs(centre * scale)",
             "logistic::a_column_of_roundings_is_no_constant",
         ),
         (
@@ -414,6 +414,12 @@ FAULTS = [
             " & (reach <= _checks.safe_range(centre.dtype))",
             "",
             "logistic::what_is_no_number_is_seen_though_x_is_read_once_less",
+        ),
+        (
+            "a column of one value has no derivative",
+            "in_play = varies | (l2 > 0)",
+            "in_play = varies",
+            "derivatives::a_column_of_one_value_under_a_penalty",
         ),
         (
             "the bias moves the other way",
@@ -456,8 +462,8 @@ FAULTS = [
         ),
         (
             "a column of one value is no deficiency",
-            "idle = ~in_play & (l2 == 0)",
-            "idle = ~in_play & (l2 < 0)",
+            "idle = ~in_play\n",
+            "idle = in_play & ~in_play\n",
             "logistic::a_constant_column_is_a_deficiency_of_its_own",
         ),
         (
@@ -1295,6 +1301,12 @@ FAULTS = [
     ),
     *of(
         "_scatter.py",
+        (
+            "what is 0 has no derivative",
+            "return _without(*primals), tangents[0]",
+            "return _without(*primals), _without(tangents[0], primals[1])",
+            "derivatives::a_column_of_one_value_under_a_penalty",
+        ),
         (
             "the other part's share of a mean",
             "share = b.weight / jnp.where(weight > 0, weight, 1)",

@@ -227,3 +227,31 @@ def test_derivatives_without_a_jacobian():
     )
     for a, b in zip(long, short, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-8 * np.abs(b).max())
+
+
+@pytest.mark.parametrize("n", [N, 5])
+@pytest.mark.parametrize(
+    ("fit", "options"),
+    [
+        (logistic.fit, {"tol": 1e-12}),
+        (softmax.fit, {"tol": 1e-12, "num_classes": 3}),
+        (svm.fit, {"tol": 1e-12, "loss": losses.squared_hinge}),
+        (least_squares.fit, {"num_classes": 3}),
+        (least_squares.fit, {"num_classes": 3, "bias": False}),
+    ],
+)
+def test_a_column_of_one_value_under_a_penalty(fit, options, n):
+    """Its weight is 0, and has a derivative in the column's entries: of more rows and of fewer."""
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(n, 8)), np.arange(n) % options.get("num_classes", 2)
+    x[:, 2] = 2.5
+    move = rng.normal(size=x.shape)
+
+    def weights(x):
+        return fit(x, y, l2=0.1, **options)[0].weights
+
+    _, found = jax.jvp(weights, (x,), (move,))
+    h = 1e-3
+    near, far = ((weights(x + s * move) - weights(x - s * move)) / (2 * s) for s in (h, 2 * h))
+    np.testing.assert_allclose(found, (4 * near - far) / 3, rtol=1e-5, atol=1e-7)
+    assert np.all(np.abs(found[..., 2]) > 1e-3)

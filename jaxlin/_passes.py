@@ -342,6 +342,8 @@ def products(z: jax.Array, curve: jax.Array, rest: jax.Array) -> jax.Array:
 @products.def_vmap
 def _(axis_size, in_batched, z, curve, rest):
     """Lanes that share x share the products of its columns, and each is one row of a product."""
+    if not any(in_batched):  # only tangents are of lanes
+        return products.fun(z, curve, rest), False
     n, p = z.shape[-2:]
     curve, rest = (
         a if batched else jnp.broadcast_to(a[None], (axis_size, *a.shape))

@@ -165,6 +165,19 @@ def test_reverse_is_the_transpose_of_forward(name):
         assert jnp.abs(jnp.vdot(u, along) - pulled) <= 1e-12 * size
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_tangents_in_lanes_are_each_alone(name):
+    """Of one fit, so that nothing but the tangents is of lanes, as in `jax.jacfwd`."""
+    _, forward, _ = programs(name)
+    inputs = inputs_of(name)
+    tangent = {key: jnp.asarray(v) for key, v in moves(inputs).items()}
+    both = jax.tree.map(lambda a: jnp.stack([a, a[::-1] if a.ndim else 2 * a]), tangent)
+    found = jax.vmap(forward, in_axes=(None, 0))(inputs, both)
+    for i, along in enumerate(found):
+        alone = forward(inputs, jax.tree.map(lambda a, i=i: a[i], both))
+        np.testing.assert_allclose(along, alone, rtol=1e-9, atol=1e-12)
+
+
 # Which lanes of the next test have failed: of one class, Firth's estimate is finite.
 FAILED = {name: [False, True, name != "firth"] for name in FITS}
 

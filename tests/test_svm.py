@@ -469,6 +469,22 @@ def test_derivatives_of_the_squared_hinge():
     np.testing.assert_allclose(along, (ahead - back) / (2 * h), rtol=1e-7)
 
 
+def test_the_hinge_has_derivatives_in_forward_mode():
+    """Of the iteration: alone, and of many tangents at once."""
+    x, y = drawn(24, 3)
+    moves = np.random.default_rng(5).normal(size=(2, *x.shape))
+
+    @jax.jit
+    def weights(x):
+        return svm.fit(x, y, l2=0.1, tol=1e-12)[0].weights
+
+    h = 1e-6
+    slopes = np.stack([(weights(x + h * m) - weights(x - h * m)) / (2 * h) for m in moves])
+    along = jax.vmap(lambda m: jax.jvp(weights, (x,), (m,))[1])(moves)
+    np.testing.assert_allclose(along, slopes, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(jax.jvp(weights, (x,), (moves[0],))[1], along[0], rtol=1e-9)
+
+
 @pytest.mark.thorough
 def test_derivatives_of_the_duals():
     x, y = drawn(24, 3)

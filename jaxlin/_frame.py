@@ -38,7 +38,7 @@ class Problem(NamedTuple):
     centre, scale: `(d,)`, the same for all lanes that share x
     spread: `(p,)`, powers of two and 1 for the bias; 0 for a column out of play (masked, constant)
     shift, unit: `(p,)`, mean and 1 / standard deviation of the columns that theta sees; 0 and 1
-      for the bias
+      for the bias; 0 for a column of one value
     penalty: `(p,)`, l2 on theta
     sizes: `(2, p)`, what a coordinate's rounding is measured by: its part of the bias in the user's
       units, and that with its largest part of a score
@@ -190,7 +190,9 @@ def make(rows: _rows.Rows, l2: jax.Array, bias: bool, basis: jax.Array | None = 
     # And less of a column whose penalty would leave the range.
     most = math.sqrt(_checks.safe_range(l2.dtype)) / 2 * jax.lax.rsqrt(l2) / scale
     spread = jnp.minimum(spread, jnp.where(l2 > 0, _linalg.power_of_two(most), jnp.inf))
-    moved = jnp.abs(centre * scale) * spread
+    # Its weight, which stays 0, has no rounding and no part of the residual.
+    moved = jnp.where(varies, jnp.abs(centre * scale) * spread, 0)
+    seen = in_play & varies
     return Problem(
         rows=rows,
         centre=centre,
@@ -198,7 +200,7 @@ def make(rows: _rows.Rows, l2: jax.Array, bias: bool, basis: jax.Array | None = 
         spread=with_bias(spread, 1, bias),
         shift=with_bias(mean * spread, 0, bias),
         unit=with_bias(
-            jnp.where(in_play, 1 / jnp.where(in_play, deviation * spread, 1), 0), 1, bias
+            jnp.where(seen, 1 / jnp.where(seen, deviation * spread, 1), 0), 1, bias
         ),
         penalty=penalty(l2, scale, with_bias(spread, 1, bias)),
         sizes=jnp.stack([with_bias(moved, 1, bias), with_bias(moved + largest * spread, 1, bias)]),
@@ -281,13 +283,14 @@ def inert(problem: Problem) -> jax.Array:
 
 
 def enter(problem: Problem, init: Linear | None, bias: bool) -> jax.Array:
-    """theta `(m, p)` of the user's params; a column out of play starts, and stays, at 0."""
+    """theta `(m, p)` of the user's params; a column out of play, or of one value, stays at 0."""
     if init is None:
         return jnp.zeros((problem.used.size, problem.spread.size), problem.spread.dtype)
     basis = problem.basis
     if basis is not None:
         init = jax.tree.map(lambda a: dot(basis.T, a), init)
     factor = unscaled(problem)
+    factor = jnp.where(problem.unit[: factor.size] > 0, factor, 0)
     theta = jnp.where(factor > 0, init.weights / jnp.where(factor > 0, factor, 1)[None, :], 0)
     if bias:
         moved = init.bias + dot(init.weights, problem.centre)

@@ -199,9 +199,7 @@ def make(rows: _rows.Rows, l2: jax.Array, bias: bool, basis: jax.Array | None = 
         scale=scale,
         spread=with_bias(spread, 1, bias),
         shift=with_bias(mean * spread, 0, bias),
-        unit=with_bias(
-            jnp.where(seen, 1 / jnp.where(seen, deviation * spread, 1), 0), 1, bias
-        ),
+        unit=with_bias(jnp.where(seen, 1 / jnp.where(seen, deviation * spread, 1), 0), 1, bias),
         penalty=penalty(l2, scale, with_bias(spread, 1, bias)),
         sizes=jnp.stack([with_bias(moved, 1, bias), with_bias(moved + largest * spread, 1, bias)]),
         free=with_bias((l2 == 0) & in_play, True, bias),

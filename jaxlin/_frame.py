@@ -36,7 +36,8 @@ class Problem(NamedTuple):
     Without a bias the column of ones, and the last coordinate, are not there, and centre is 0.
 
     centre, scale: `(d,)`, the same for all lanes that share x
-    spread: `(p,)`, powers of two and 1 for the bias; 0 for a column out of play (masked, constant)
+    spread: `(p,)`, powers of two and 1 for the bias; 0 for a column out of play: masked, or of one
+      value and without a penalty
     shift, unit: `(p,)`, mean and 1 / standard deviation of the columns that theta sees; 0 and 1
       for the bias; 0 for a column of one value
     penalty: `(p,)`, l2 on theta

@@ -17,8 +17,14 @@ def from_strong_to_weak(one, start, l2, size):
     The path from strong to weak is cut into `size` pieces of one length, and each turn is a step
     along all of them, from where the steps before lead, see `_leads`; the first is from `start`.
 
+    Args:
+      one: a fit.
+      start: params, in the place of what leads to the first.
+      l2: `(m,)` or `(m, d)`.
+      size: at most so many at a time.
+
     Returns:
-      What was found, in the order of `l2`.
+      What was found, `(m, ...)` in the order of `l2`.
     """
     count = l2.shape[0]
     level = jnp.mean(jax.lax.stop_gradient(l2).reshape(count, -1), axis=1)

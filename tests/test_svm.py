@@ -481,7 +481,7 @@ def test_the_hinge_has_derivatives_in_forward_mode():
     h = 1e-6
     slopes = np.stack([(weights(x + h * m) - weights(x - h * m)) / (2 * h) for m in moves])
     along = jax.vmap(lambda m: jax.jvp(weights, (x,), (m,))[1])(moves)
-    np.testing.assert_allclose(along, slopes, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(along, slopes, rtol=1e-6, atol=1e-7)
     np.testing.assert_allclose(jax.jvp(weights, (x,), (moves[0],))[1], along[0], rtol=1e-9)
 
 

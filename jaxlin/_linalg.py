@@ -226,28 +226,29 @@ def solve(f: Factor, b: jax.Array) -> jax.Array:
 
 
 @jax.jit
-def lower_inverse(lower: jax.Array) -> jax.Array:
-    """The inverse of a lower triangular `(p, p)` matrix, where it is small row by row.
+def lower_inverse(lower: jax.Array, scale: jax.Array) -> jax.Array:
+    """L^-1 diag(scale), for a lower triangular `(p, p)` matrix L where it is small row by row.
 
     LAPACK wakes its threads for 8 right-hand sides and more. They wait for cores that those of XLA
     still hold, which may cost more than all else that a fit does. An accelerator has no such
     threads, and starts every row anew.
     """
     p = lower.shape[0]
-    eye = jnp.eye(p, dtype=lower.dtype)
+    # Not of the identity, see `raised`.
+    sides = raised(jnp.zeros_like(lower), scale[None, :])
     if not (0 < p <= FEW_SIDES and _platform.on_cpu()):
-        return jax.scipy.linalg.solve_triangular(lower, eye, lower=True)
+        return jax.scipy.linalg.solve_triangular(lower, sides, lower=True)
 
     def row(i, found):
         own = jnp.where(jnp.arange(p) < i, lower[i], 0)
-        return found.at[i].set((eye[i] - dot(own, found)) / lower[i, i])
+        return found.at[i].set((sides[i] - dot(own, found)) / lower[i, i])
 
     return jax.lax.fori_loop(0, p, row, jnp.zeros_like(lower))
 
 
 def inverse_root(f: Factor) -> jax.Array:
     """R = L^-1 diag(scale), `(p, p)`: A^-1 = R' R."""
-    return lower_inverse(f.lower) * f.scale[None, :]
+    return lower_inverse(f.lower, f.scale)
 
 
 def least_eigenvalue(f: Factor, root: jax.Array | None = None) -> jax.Array:
@@ -393,7 +394,7 @@ def inverse(a: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 def _inverse(whole: Factor) -> tuple[jax.Array, jax.Array]:
     """The inverse of L L', and the log determinant of A."""
-    half = lower_inverse(whole.lower)
+    half = lower_inverse(whole.lower, jnp.ones_like(whole.scale))
     log_pivots = jnp.sum(jnp.log(jnp.diagonal(whole.lower)) - jnp.log(whole.scale))
     return dot(half.T, half), 2 * log_pivots
 

@@ -246,7 +246,7 @@ def prove(
     )
     if spec.complete:
         prove = _proof.undamped if spec.penalised else _proof.on_range
-        prove = functools.partial(prove, least=_least_eigenvalue(run))
+        prove = functools.partial(prove, least=least_eigenvalue(run.step))
         proof = _linalg.when(unsettled & polished, prove, proof, (problem, point, run.hess))
     certified = is_certified(spec, problem, proof.root, proof.decrement) & proof.sound
     point = point._replace(theta=point.theta - proof.excess, noise=point.noise + proof.noise)
@@ -266,12 +266,13 @@ def prove(
 def is_sound(run: Run, root: jax.Array) -> jax.Array:
     """Whether neither rounding nor damping can be felt in the loop's own factor, of this root."""
     damped = run.damping * _linalg.largest(jnp.abs(run.point.grad)) * jnp.max(run.whole.scale**2)
-    return _linalg.least_eigenvalue(run.whole, root) >= _least_eigenvalue(run) + RANK_ULPS * damped
+    least = least_eigenvalue(run.step) + RANK_ULPS * damped
+    return _linalg.least_eigenvalue(run.whole, root) >= least
 
 
-def _least_eigenvalue(run: Run) -> float:
-    """Below it an eigenvalue may be rounding."""
-    return RANK_ULPS * run.step.size * float(jnp.finfo(run.hess.dtype).eps)
+def least_eigenvalue(theta: jax.Array) -> float:
+    """Below it an eigenvalue of a Hessian there may be rounding."""
+    return RANK_ULPS * theta.size * float(jnp.finfo(theta.dtype).eps)
 
 
 def decrement_of(run: Run) -> jax.Array:

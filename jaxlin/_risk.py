@@ -30,6 +30,7 @@ from jaxlin import (
     _newton,
     _passes,
     _platform,
+    _proof,
     _quasi,
     _rows,
     _sampled,
@@ -43,7 +44,7 @@ from jaxlin.types import Hyperplane, Info, Linear, Status
 
 # Up to this many coordinates the default is Newton's method, and L-BFGS beyond.
 NEWTON_LIMIT = 256
-# With more entries of x than this L-BFGS is 2 to 4 times as fast, unless a proof needs a Hessian.
+# With more entries of x than this a solver without Hessian is 2 to 4 times as fast.
 NEWTON_ENTRIES = 100_000
 # Up to this many, an optimum found without a Hessian is finished and proved with one.
 DENSE_LIMIT = 1024
@@ -53,8 +54,12 @@ FEW_ENTRIES = 2048
 MANY_LANES = 64
 # Steps of L-BFGS that know the diagonal of the Hessian alone: about twice what such a fit needs.
 SIMPLE_STEPS = 24
-# Caps on the steps unless the user gives one.
-NEWTON_STEPS, OTHER_STEPS = 100, 1000
+# Caps on the steps unless the user gives one; and, where there may be no optimum, of the default
+# before it turns to Newton's method, which tells. That is twice what other fits need.
+NEWTON_STEPS, OTHER_STEPS, DOUBTFUL_STEPS = 100, 1000, 50
+# Where no penalty holds the params the default goes on to this part of tol, as far as Newton's
+# method would by a step more.
+POLISHED = 1 / 16
 
 
 class Smooth(NamedTuple):
@@ -182,7 +187,7 @@ def run(program: Any, spec: Spec, k: int, data: _checks.Table, l2: jax.Array, *r
         return program(spec, k, data, l2, *rest)[0]
     if data.x.size <= FEW_ENTRIES and _platform.on_cpu():
         program = _platform.quickly(program)
-    if spec.penalised or is_newton(spec, data.x.shape, k - 1):
+    if spec.solver is None or spec.penalised or spec.solver is solvers.newton:
         lean = spec._replace(complete=False)
         if not wide and data.x.size <= NEWTON_ENTRIES:
             lean = lean._replace(penalised=None)  # the same program
@@ -363,7 +368,9 @@ def _solved_by_features(spec, problem, init, tol, max_steps, *, doubted=True):
     An init that is not `doubted` is no worse a place to begin than 0.
     """
     n, d = problem.rows.x.shape
-    newton = is_newton(spec, (n, d), problem.used.size)
+    # Nor does a line search take lanes that are dealt over a mesh axis.
+    dealt = _loops.varies(problem, problem.rows.axis.name)
+    newton = is_newton(spec, (n, d), problem.used.size, dear=dealt)
     few = newton or is_truncated(spec)
     cap = jnp.int32(NEWTON_STEPS if few else OTHER_STEPS) if max_steps is None else max_steps
     start = _frame.enter(problem, init, spec.bias)
@@ -414,11 +421,16 @@ def _is_wide(spec: Spec, rows: _rows.Rows | _checks.Table, m: int) -> bool:
     return n < d and m * (n + spec.bias) <= DENSE_LIMIT
 
 
-def is_newton(spec: Spec, shape: tuple[int, ...], m: int) -> bool:
+def is_newton(spec: Spec, shape: tuple[int, ...], m: int, *, dear: bool = False) -> bool:
+    """Whether the solver is Newton's method with a Hessian.
+
+    dear: whether a pass over the rows is, so that the least number of them counts
+    """
     n, d = shape
     if spec.solver is not None:
         return spec.solver is solvers.newton
-    return m * (d + spec.bias) <= NEWTON_LIMIT and not (spec.penalised and n * d > NEWTON_ENTRIES)
+    many = n * d > NEWTON_ENTRIES and not (dear and not spec.penalised)
+    return m * (d + spec.bias) <= NEWTON_LIMIT and not many
 
 
 def is_truncated(spec: Spec) -> bool:
@@ -431,9 +443,14 @@ def is_truncated(spec: Spec) -> bool:
 
 def _finish(spec, problem, start, tol, cap, last, doubted) -> _newton.Outcome:
     """Run the solver, then prove its point; with a Hessian, if it takes one and one fits."""
-    outcome = _found(spec, problem, start, tol, cap, doubted)
-    if start.size > DENSE_LIMIT:
+    dense = start.size <= DENSE_LIMIT
+    doubtful = dense and spec.solver is None and not spec.penalised
+    most = jnp.minimum(cap, DOUBTFUL_STEPS) if doubtful else cap
+    outcome = _found(spec, problem, start, tol, most, doubted)
+    if not dense:
         return outcome
+    if doubtful:
+        outcome = _proved_by_part(spec, problem, outcome, tol)
     if not spec.complete:
         return outcome._replace(unsettled=is_open(outcome, tol) & (outcome.trials < last))
     # Far out in the tail of separable data rounding hides the direction that Newton's method shows
@@ -455,18 +472,49 @@ def _finish(spec, problem, start, tol, cap, last, doubted) -> _newton.Outcome:
     return jax.lax.while_loop(more, *_loops.steady(attempt, (outcome, jnp.int32(0))))[0]
 
 
+def _proved_by_part(spec, problem, outcome, tol) -> _newton.Outcome:
+    """`outcome`, proved if the curvature of some of the rows does: with all rows there is more."""
+
+    def by_part(problem, point):
+        hess = _sampled.least_hessian(_unasked(spec), problem, point.theta)
+        proof = _proof.undamped(problem, point, hess, least=_newton.least_eigenvalue(point.theta))
+        return _newton.is_certified(spec, problem, proof.root, proof.decrement) & proof.sound
+
+    passed = (outcome.point.residual <= tol) & is_open(outcome, tol)
+    proved = _linalg.when(passed, by_part, jnp.bool_(False), (problem, outcome.point))
+    deficient = proved & jnp.any(problem.idle)
+    return outcome._replace(certified=outcome.certified | proved, deficient=deficient)
+
+
+def _unasked(spec: Spec) -> Spec:
+    """Of passes that do not ask whether a plane separates the classes, which costs as much again.
+
+    What they find is proved afterwards, where that matters.
+    """
+    return spec._replace(penalised=True)
+
+
 def _found(spec, problem, start, tol, cap, doubted) -> _newton.Outcome:
     """Where the solver ends, and what one pass says of it."""
     # Another pass rounds otherwise.
     below = 0.9 * tol
+    if spec.solver is None and not spec.penalised and spec.polished:
+        below = POLISHED * tol
     if _has_optimum(spec, problem, start) and not doubted:
-        theta, curved = _sampled.optimum(spec, problem)
-        return _outcome(problem, *_quasi.descend(spec, problem, theta, curved, tol, cap))
+        theta, curved = _sampled.optimum(_unasked(spec), problem)
+        enough = tol
+        if not spec.penalised:
+            enough = below
+            # Of rows that are not separated no more are; otherwise this is for Newton's method.
+            held = jnp.any(theta != 0) | ~jnp.any(problem.free)
+            cap = jnp.where(held, cap, 0)
+        found = _quasi.descend(_unasked(spec), problem, theta, curved, enough, cap)
+        return _outcome(problem, *found)
     if is_truncated(spec):
         # Where all weights are penalised the last pass is the proof.
         enough = tol if spec.penalised else below
         point, steps, spent = _truncated.descend(spec, problem, start, enough, cap, doubted=doubted)
-        if not spec.penalised:
+        if not spec.penalised and start.size > DENSE_LIMIT:  # or the proof tells
             point = _passes.light(spec, problem, point.theta)
         return _outcome(problem, point, steps)._replace(trials=jnp.where(spent, cap, steps))
     if doubted:
@@ -567,7 +615,7 @@ def is_open(outcome: _newton.Outcome, tol: jax.Array) -> jax.Array:
 def _has_optimum(spec: Spec, problem: Problem, start: jax.Array) -> bool:
     """Whether that of a sample is worth what it costs."""
     few = start.size <= NEWTON_LIMIT and _sampled.spares(problem)
-    return bool(spec.solver is None and spec.penalised and few and start.shape[0] == 1)
+    return bool(spec.solver is None and few and start.shape[0] == 1)
 
 
 def preconditioner(spec: Spec, problem: Problem) -> jax.Array | None:

@@ -27,6 +27,8 @@ TOL, STEPS = 1e-2, 20
 # A rough Hessian is of this part of the rows, if these are so many per coordinate of theta; or of
 # half of it, where columns of float32 are so few that a number for each row is much beside x.
 ROUGH_PART, ROUGH_ROWS, NARROW = 8, 16, 24
+# This part is enough for a proof, for which curvature need not be known, only be there.
+PROOF_PART = 32
 # A column is hardly seen whose square is that of no more than so many rows.
 SEEN_ROWS = 16
 # Columns are as good as independent where the eigenvalues of their correlations have no more than
@@ -202,6 +204,16 @@ def curvature(spec: Spec, problem: Problem, theta: jax.Array, least: int = LEAST
     p = problem.spread.size
     sample = of(problem, min(MOST_ROWS * p, max(least * p, _all(problem) // 5)))
     return _whole(problem, sample, _passes.mean_curvature(spec, sample, theta))[0]
+
+
+def least_hessian(spec: Spec, problem: Problem, theta: jax.Array) -> jax.Array:
+    """What some of the rows have of the Hessian at theta, `(m p, m p)`: in no direction more.
+
+    Each row's part of J is convex.
+    """
+    count = max(LEAST_ROWS * theta.size, _all(problem) // PROOF_PART)
+    part = problem._replace(rows=_rows.sample(problem.rows, count))
+    return _passes.measure(spec, part, theta)[1]
 
 
 def _whole(problem: Problem, sample: Problem, curved: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -81,11 +81,13 @@ def fit(
 
     The default solver is chosen by size; the optimum is the same. Up to 256 coefficients are found
     by Newton's method, O(n d^2) a step; more by L-BFGS, O(n d) a step, and so are fewer where x has
-    over 100,000 entries and every l2 is positive. Given 512 rows per coefficient and no `init`,
-    these begin at the optimum of a sixteenth of the rows, but no fewer than 64 per coefficient, and
-    go on by BFGS with the Hessian there. Of other large x L-BFGS is preconditioned by a sample's
-    Hessian; but where columns look independent and rows are many, at first by the diagonal of all
-    rows', which costs nothing. A start where J is more than at 0 is left for 0.
+    over 100,000 entries. Given 512 rows per coefficient and no `init`, these begin at the optimum
+    of a sixteenth of the rows, but no fewer than 64 per coefficient, and go on by BFGS with the
+    Hessian there. Of other large x L-BFGS is preconditioned by a sample's Hessian; but where
+    columns look independent and rows are many, at first by the diagonal of all rows', which costs
+    nothing. A start where J is more than at 0 is left for 0. Unless every l2 is positive the
+    curvature of some of the rows is to prove what is found, of up to 1,024 coefficients; where it
+    does not, as of separable classes, or within 50 steps nothing is found, Newton's method goes on.
 
     With more than 256 coefficients, fewer rows than features (at most 1,023) and every l2 positive,
     Newton's method runs in the space of the rows, by conjugate gradients: O(n^2 d) once and O(n^2)

@@ -55,9 +55,11 @@ def fit(
     (k - 1)(d + 1), are found by Newton's method, O(n k^2 d^2) a step; more by Newton's method with
     steps by conjugate gradients, O(n k d) for each product with the Hessian, of which a step takes
     a few, or tens where rows are nearly separated; and so are fewer where x has over 100,000
-    entries and every l2 is positive. With 128 rows per coefficient and more, products are with the
-    Hessian of an eighth of the rows, in float32, while that serves, and with no `init` and every l2
-    positive the first steps are theirs alone.
+    entries. With 128 rows per coefficient and more, products are with the Hessian of an eighth of
+    the rows, in float32, while that serves, and with no `init` and every l2 positive the first
+    steps are theirs alone. Unless every l2 is positive the curvature of some of the rows is to
+    prove what is found, of up to 1,024 coefficients; where it does not, as of separable classes, or
+    within 50 steps nothing is found, Newton's method goes on.
 
     With more than 256 coefficients, fewer rows than features, (k - 1)(n + 1) up to 1,024 and every
     l2 positive, Newton's method runs in the space of the rows, by conjugate gradients too: O(n^2 d)

@@ -7,18 +7,21 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import jaxlin
 from jaxlin import (
     Hyperplane,
     Status,
     _checks,
     _frame,
     _linalg,
+    _newton,
     _passes,
     _quasi,
     _risk,
     _rows,
     _sampled,
     logistic,
+    softmax,
     solvers,
 )
 
@@ -333,6 +336,124 @@ def test_where_a_penalty_proves_an_optimum_no_step_need():
     assert info.status == Status.CONVERGED and info.steps > 0
     exact, _ = logistic.fit(x.astype(float), y, l2=1e-6)
     np.testing.assert_allclose(params.weights, exact.weights, rtol=1e-2, atol=1e-2)
+
+
+# --- without a penalty ----------------------------------------------------------------------------
+
+
+def troubles(n, k, dtype):
+    """Rows, labels, weights: of every kind of optimum, or of none, that data can have."""
+    rng = np.random.default_rng(n + k)
+    x = rng.normal(size=(n, 4))
+    plane = rng.normal(size=(4, k))
+    plane[:, -1] = 0
+    y = np.argmax(x @ plane + rng.gumbel(size=(n, k)), axis=1)
+    apart = np.argmax(x @ plane, axis=1)
+    line, alike, still, rare, seldom = (x.copy() for _ in range(5))
+    line[:, 0] = y == 0
+    line[::7, 0] = 0
+    alike[:, 3] = alike[:, 0] - 2 * alike[:, 1]
+    still[:, 2] = 3
+    for few in (rare, seldom):
+        few[:, 3] = np.arange(n) % (n // 4) == 5
+    one, some = np.ones(n), rng.exponential(size=n)
+    some[::3] = 0
+    cases = {
+        "overlapping": (x, y, one),
+        "weighted": (x, y, some),
+        "separable": (x, apart, one),
+        "some on a plane": (line, y, one),
+        "columns alike": (alike, y, one),
+        "a column of one value": (still, y, one),
+        "a rare column": (rare, y, one),
+        "a rare column of one class": (seldom, np.where(seldom[:, 3] > 0, 1, y), one),
+        "one class": (x, np.ones(n, int), one),
+    }
+    cases["no number"] = (np.where(np.arange(n)[:, None] == 9, np.nan, x), y, one)
+    return {name: (x.astype(dtype), y, w.astype(dtype)) for name, (x, y, w) in cases.items()}
+
+
+def unpenalised(x, y, weight, k, solver=None):
+    options = {"sample_weight": weight, "solver": solver}
+    return logistic.fit(x, y, **options) if k == 2 else softmax.fit(x, y, num_classes=k, **options)
+
+
+# How far scores may be apart: what the residual leaves over the least curvature, about 1e-3.
+APART = {np.float64: 1e-8, np.float32: 1e-2}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(("n", "k"), [(2700, 2), (200, 2), (2700, 3)])
+def test_without_a_penalty_a_large_fit_says_what_newtons_method_says(monkeypatch, n, k, dtype):
+    """From a sample, from 0, and of k classes; eagerly and traced."""
+    monkeypatch.setattr(_risk, "NEWTON_ENTRIES", 0)
+    jax.clear_caches()
+    traced = jax.jit(unpenalised, static_argnums=(3, 4))
+    seen = {}
+    for name, case in troubles(n, k, dtype).items():
+        exact, known = traced(*case, k, solvers.newton)
+        seen[name] = int(known.status)
+        found, info = traced(*case, k, None)
+        assert info.status == known.status, name
+        if info.status <= Status.RANK_DEFICIENT:
+            x, _, weight = case
+            away = jaxlin.scores(found, x) - jaxlin.scores(exact, x)
+            np.testing.assert_allclose(away[weight > 0], 0, atol=APART[dtype])
+            if name == "columns alike":
+                np.testing.assert_allclose(found.weights, exact.weights, rtol=1e-4, atol=1e-4)
+        if name != "no number":
+            _, said = unpenalised(*case, k)
+            assert said.status == known.status, name
+    jax.clear_caches()
+    assert set(seen.values()) == {0, 1, 4, 5, 7, 8}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("k", [2, 3])
+def test_without_a_penalty_a_part_of_the_rows_is_the_proof(monkeypatch, k, dtype):
+    """Of ordinary data: Newton's method is not asked. They end as far below tol as by its step."""
+
+    def solve(*_, **__):
+        raise AssertionError("a pass with a Hessian over all rows")
+
+    monkeypatch.setattr(_risk, "NEWTON_ENTRIES", 0)
+    monkeypatch.setattr(_newton, "solve", solve)
+    jax.clear_caches()
+    cases = troubles(9000, k, dtype)
+    tol = np.finfo(dtype).eps ** (2 / 3)
+    for name in ("overlapping", "weighted", "a column of one value"):
+        _, info = unpenalised(*cases[name], k)
+        still = name == "a column of one value"
+        assert info.status == (Status.RANK_DEFICIENT if still else Status.CONVERGED)
+        assert info.residual <= tol / 16 and info.steps < 20
+    jax.clear_caches()
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_a_part_of_the_rows_has_no_more_curvature(k):
+    x, y, weight = troubles(2700, k, np.float64)["weighted"]
+    rows, *_ = _rows.prepare(_checks.table(x, y, sample_weight=weight), num_classes=k)
+    engine = _risk.SMOOTH[logistic.fit if k == 2 else softmax.fit]
+    spec = SPEC._replace(loss=engine.loss, curvature=engine.curvature, agreement=engine.agreement)
+    basis = None if k == 2 else _frame.class_basis(jnp.ones(k, bool), x.dtype)
+    problem = _frame.make(rows, jnp.full(4, 1e-3), True, basis)
+    theta = jnp.cos(jnp.arange(5.0 * (k - 1))).reshape(k - 1, 5)
+    part = jax.jit(_sampled.least_hessian, static_argnums=0)(spec, problem, theta)
+    whole = jax.jit(_passes.measure, static_argnums=0)(spec, problem, theta)[1]
+    assert np.linalg.eigvalsh(whole - part).min() > 0
+    # Which is what so many rows have, and the penalty once.
+    share = np.trace(part - 1e-3 * np.eye(len(part))) / np.trace(whole)
+    assert 0.5 < share / max(16 * 5 * (k - 1) / 2700, 1 / 16) < 2
+
+
+def test_without_a_penalty_separable_data_are_soon_left_to_newtons_method(monkeypatch):
+    """A line search would follow them to infinity by a thousand steps."""
+    monkeypatch.setattr(_risk, "NEWTON_ENTRIES", 0)
+    jax.clear_caches()
+    for n in (200, 2700):
+        _, info = unpenalised(*troubles(n, 2, np.float64)["separable"], 2)
+        assert info.status == Status.SEPARABLE and info.steps < 100
+    jax.clear_caches()
 
 
 # --- x as it lies ---------------------------------------------------------------------------------

@@ -239,7 +239,7 @@ def _drawn(dtype, n, d, k, correlated):
     return x.astype(dtype), y
 
 
-def _loss(x, y, k):
+def _loss(x, y, k, l2=L2):
     """Objective and gradient in float64, for coefficients `(k or 1, d + 1)`."""
     x = x.astype(float)
     n, d = x.shape
@@ -258,13 +258,13 @@ def _loss(x, y, k):
             value = np.mean(np.logaddexp(0, sign * s[:, 0]))
             pull = (1 / (1 + np.exp(-s)) - target) / n
         grad = np.concatenate([pull.T @ x, pull.sum(0)[:, None]], axis=1)
-        grad[:, :d] += L2 * coefficients[:, :d]
-        return value + L2 / 2 * np.sum(coefficients[:, :d] ** 2), grad
+        grad[:, :d] += l2 * coefficients[:, :d]
+        return value + l2 / 2 * np.sum(coefficients[:, :d] ** 2), grad
 
     return both
 
 
-def _polished(coefficients, both, x, y, k):
+def _polished(coefficients, both, x, y, k, l2=L2):
     """A few Newton steps in numpy, by conjugate gradients on products with the Hessian."""
     x = x.astype(float)
     n, d = x.shape
@@ -282,7 +282,7 @@ def _polished(coefficients, both, x, y, k):
             u = ones @ v.T
             u = p * (u - np.sum(p * u, 1, keepdims=True)) if k > 2 else p * (1 - p) * u
             out = u.T @ ones / n
-            out[:, :d] += L2 * v[:, :d]
+            out[:, :d] += l2 * v[:, :d]
             return out
 
         step = _conjugate_gradients(product, grad)
@@ -306,20 +306,20 @@ def _conjugate_gradients(product, b, steps=300):
     return v
 
 
-def logistic(dtype, n, d, k=2, correlated=False, solver=None) -> Workload:
+def logistic(dtype, n, d, k=2, correlated=False, solver=None, l2=L2) -> Workload:
     x, y = _drawn(dtype, n, d, k, correlated)
-    return _classifier(x, y, k, solver)
+    return _classifier(x, y, k, solver, l2)
 
 
-def _classifier(x, y, k, solver=None) -> Workload:
+def _classifier(x, y, k, solver=None, l2=L2) -> Workload:
     _, d = x.shape
     device, labels = jnp.asarray(x), jnp.asarray(y)
-    both = _loss(x, y, k)
+    both = _loss(x, y, k, l2)
 
     def fit(tol):
         if k > 2:
-            return jaxlin.softmax.fit(device, labels, num_classes=k, l2=L2, tol=tol, solver=solver)
-        return jaxlin.logistic.fit(device, labels, l2=L2, tol=tol, solver=solver)
+            return jaxlin.softmax.fit(device, labels, num_classes=k, l2=l2, tol=tol, solver=solver)
+        return jaxlin.logistic.fit(device, labels, l2=l2, tol=tol, solver=solver)
 
     def coefficients(found):
         if hasattr(found, "coef_"):
@@ -331,7 +331,7 @@ def _classifier(x, y, k, solver=None) -> Workload:
         return np.abs(both(c)[1]).max()
 
     def peers(solver, tolerances):
-        return tuple(partial(_peer, x, y, solver, tol) for tol in tolerances)
+        return tuple(partial(_peer, x, y, solver, tol, l2) for tol in tolerances)
 
     # Ours is of columns of unit variance: as the peers, the loosest that is near enough as it is.
     tols = [NEAR, NEAR / 4, NEAR / 16, NEAR / 64]
@@ -344,15 +344,16 @@ def _classifier(x, y, k, solver=None) -> Workload:
             if name != "newton-cholesky" or (d + 1) * (k if k > 2 else 1) <= CHOLESKY_LIMIT
         },
         unfold=coefficients,
-        reference=_polished(coefficients(fit(tol)), both, x, y, k),
+        reference=_polished(coefficients(fit(tol)), both, x, y, k, l2),
         objective=lambda c: both(c)[0],
         residual=residual,
         near=NEAR,
     )
 
 
-def _peer(x, y, solver, tol):
-    settings = {"C": 1 / (L2 * len(x)), "solver": solver, "max_iter": MAX_ITER[solver]}
+def _peer(x, y, solver, tol, l2=L2):
+    c = 1 / (l2 * len(x)) if l2 > 0 else math.inf
+    settings = {"C": c, "solver": solver, "max_iter": MAX_ITER[solver]}
     return LogisticRegression(tol=tol, **settings).fit(x, y)
 
 
@@ -685,6 +686,7 @@ ALL: dict[str, Callable[[Any], Workload]] = {
     "lda-10000-fits-of-100x10-k3": lda_batch,
     "logistic-200000x100": partial(logistic, n=200_000, d=100),
     "logistic-200000x100-correlated": partial(logistic, n=200_000, d=100, correlated=True),
+    "logistic-200000x100-no-penalty": partial(logistic, n=200_000, d=100, l2=0.0),
     "logistic-20000x500": partial(logistic, n=20_000, d=500),
     "logistic-20000x500-correlated": partial(logistic, n=20_000, d=500, correlated=True),
     "logistic-1000000x20": partial(logistic, n=1_000_000, d=20),
@@ -693,6 +695,7 @@ ALL: dict[str, Callable[[Any], Workload]] = {
     "logistic-200x5-lbfgs": partial(logistic, n=200, d=5, solver=jaxlin.solvers.lbfgs),
     "softmax-200000x100-k10": partial(logistic, n=200_000, d=100, k=10),
     "softmax-200000x100-k10-correlated": partial(logistic, n=200_000, d=100, k=10, correlated=True),
+    "softmax-200000x20-k3-no-penalty": partial(logistic, n=200_000, d=20, k=3, l2=0.0),
     "softmax-1000-fits-of-25x512-k5": softmax_batch,
     "softmax-digits": digits,
     "logistic-breast-cancer-raw": breast_cancer,

@@ -3,9 +3,10 @@
 If a direction existed along which J falls for ever, then at every point
 decrement * max |r|_{H^-1} >= 1, decrement^2 = g' H^-1 g, over the rows r that it must not oppose:
 (x_i, 1), and for k classes x_i (x) (e_y - e_c). So a product of at most 1/10 proves that there is
-none. Where the Hessian is singular because the *columns* are (checked on the data, not on the
-Hessian, whose tails vanish under separation too), the proof is given on their range.
-Shapes as in `_passes`.
+none. As no row's part of J rises along it, the same holds of the H and the r of some of the rows,
+with the g of all: few of many rows may be proof enough. Where the Hessian is singular because the
+*columns* are (checked on the data, not on the Hessian, whose tails vanish under separation too),
+the proof is given on their range. Shapes as in `_passes`.
 """
 
 import math
@@ -85,6 +86,16 @@ def _judged(hess: jax.Array, point: Point) -> tuple[jax.Array, jax.Array, jax.Ar
     root = _linalg.inverse_root(whole)
     decrement = jnp.linalg.norm(dot(root, point.grad.reshape(-1)))
     return root, decrement, _linalg.least_eigenvalue(whole, root)
+
+
+def hidden(problem: Problem, point: Point, root: jax.Array) -> jax.Array:
+    """What rounding may hide of the decrement: that of a gradient of the point's noise.
+
+    Along a direction in which next to no curvature is left, rows that lie across it are all noise.
+    """
+    unit = jnp.where(problem.unit > 0, problem.unit, jnp.inf)
+    square = jnp.sum(root.reshape(-1, *point.theta.shape) ** 2, axis=(0, 1))
+    return point.noise * jnp.sqrt(jnp.sum(square / unit**2))
 
 
 def leverage_bound(problem: Problem, root: jax.Array) -> jax.Array:

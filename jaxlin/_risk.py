@@ -473,12 +473,14 @@ def _finish(spec, problem, start, tol, cap, last, doubted) -> _newton.Outcome:
 
 
 def _proved_by_part(spec, problem, outcome, tol) -> _newton.Outcome:
-    """`outcome`, proved if the curvature of some of the rows does: with all rows there is more."""
+    """`outcome`, proved if the curvature of some of the rows does, see `_proof`."""
 
     def by_part(problem, point):
-        hess = _sampled.least_hessian(_unasked(spec), problem, point.theta)
-        proof = _proof.undamped(problem, point, hess, least=_newton.least_eigenvalue(point.theta))
-        return _newton.is_certified(spec, problem, proof.root, proof.decrement) & proof.sound
+        part = _sampled.part_of_proof(problem, point.theta.shape[0])
+        _, hess = _passes.measure(_unasked(spec), part, point.theta)
+        proof = _proof.undamped(part, point, hess, least=_newton.least_eigenvalue(point.theta))
+        decrement = jnp.hypot(proof.decrement, _proof.hidden(problem, point, proof.root))
+        return _newton.is_certified(spec, part, proof.root, decrement) & proof.sound
 
     passed = (outcome.point.residual <= tol) & is_open(outcome, tol)
     proved = _linalg.when(passed, by_part, jnp.bool_(False), (problem, outcome.point))
@@ -505,7 +507,7 @@ def _found(spec, problem, start, tol, cap, doubted) -> _newton.Outcome:
         enough = tol
         if not spec.penalised:
             enough = below
-            # Of rows that are not separated no more are; otherwise this is for Newton's method.
+            # Where a sample is nearly separated this is for Newton's method.
             held = jnp.any(theta != 0) | ~jnp.any(problem.free)
             cap = jnp.where(held, cap, 0)
         found = _quasi.descend(_unasked(spec), problem, theta, curved, enough, cap)

@@ -206,14 +206,13 @@ def curvature(spec: Spec, problem: Problem, theta: jax.Array, least: int = LEAST
     return _whole(problem, sample, _passes.mean_curvature(spec, sample, theta))[0]
 
 
-def least_hessian(spec: Spec, problem: Problem, theta: jax.Array) -> jax.Array:
-    """What some of the rows have of the Hessian at theta, `(m p, m p)`: in no direction more.
+def part_of_proof(problem: Problem, m: int) -> Problem:
+    """That of some of the rows as they are: no direction has more curvature in these than in all.
 
     Each row's part of J is convex.
     """
-    count = max(LEAST_ROWS * theta.size, _all(problem) // PROOF_PART)
-    part = problem._replace(rows=_rows.sample(problem.rows, count))
-    return _passes.measure(spec, part, theta)[1]
+    count = max(LEAST_ROWS * m * problem.spread.size, _all(problem) // PROOF_PART)
+    return problem._replace(rows=_rows.sample(problem.rows, count))
 
 
 def _whole(problem: Problem, sample: Problem, curved: jax.Array) -> tuple[jax.Array, jax.Array]:

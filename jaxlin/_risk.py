@@ -473,17 +473,21 @@ def _finish(spec, problem, start, tol, cap, last, doubted) -> _newton.Outcome:
 
 
 def _proved_by_part(spec, problem, outcome, tol) -> _newton.Outcome:
-    """`outcome`, proved if the curvature of some of the rows does, see `_proof`."""
+    """`outcome`, proved if the curvature of some of the rows does, or that of all: see `_proof`."""
 
-    def by_part(problem, point):
-        part = _sampled.part_of_proof(problem, point.theta.shape[0])
+    def by(part_of, problem, point):
+        part = part_of(problem)
         _, hess = _passes.measure(_unasked(spec), part, point.theta)
         proof = _proof.undamped(part, point, hess, least=_newton.least_eigenvalue(point.theta))
         decrement = jnp.hypot(proof.decrement, _proof.hidden(problem, point, proof.root))
         return _newton.is_certified(spec, part, proof.root, decrement) & proof.sound
 
     passed = (outcome.point.residual <= tol) & is_open(outcome, tol)
-    proved = _linalg.when(passed, by_part, jnp.bool_(False), (problem, outcome.point))
+    proved = jnp.bool_(False)
+    # In single precision, of correlated columns, some are too few.
+    for part_of in (_sampled.part_of_proof, lambda problem: problem):
+        by_part = functools.partial(by, part_of)
+        proved = _linalg.when(passed & ~proved, by_part, proved, (problem, outcome.point))
     deficient = proved & jnp.any(problem.idle)
     return outcome._replace(certified=outcome.certified | proved, deficient=deficient)
 
@@ -499,22 +503,19 @@ def _unasked(spec: Spec) -> Spec:
 def _found(spec, problem, start, tol, cap, doubted) -> _newton.Outcome:
     """Where the solver ends, and what one pass says of it."""
     # Another pass rounds otherwise.
-    below = 0.9 * tol
-    if spec.solver is None and not spec.penalised and spec.polished:
-        below = POLISHED * tol
+    further = spec.solver is None and not spec.penalised and spec.polished
+    below = (POLISHED if further else 0.9) * tol
+    # Where all weights are penalised the last pass is the proof.
+    enough = tol if spec.penalised else below
     if _has_optimum(spec, problem, start) and not doubted:
         theta, curved = _sampled.optimum(_unasked(spec), problem)
-        enough = tol
         if not spec.penalised:
-            enough = below
-            # Where a sample is nearly separated this is for Newton's method.
-            held = jnp.any(theta != 0) | ~jnp.any(problem.free)
+            # A sample that is nearly separated leaves all to Newton's method.
+            held = jnp.any(theta != 0) | ~jnp.any(problem.free[: problem.centre.size])
             cap = jnp.where(held, cap, 0)
         found = _quasi.descend(_unasked(spec), problem, theta, curved, enough, cap)
         return _outcome(problem, *found)
     if is_truncated(spec):
-        # Where all weights are penalised the last pass is the proof.
-        enough = tol if spec.penalised else below
         point, steps, spent = _truncated.descend(spec, problem, start, enough, cap, doubted=doubted)
         if not spec.penalised and start.size > DENSE_LIMIT:  # or the proof tells
             point = _passes.light(spec, problem, point.theta)

@@ -28,7 +28,7 @@ TOL, STEPS = 1e-2, 20
 # half of it, where columns of float32 are so few that a number for each row is much beside x.
 ROUGH_PART, ROUGH_ROWS, NARROW = 8, 16, 24
 # This part is enough for a proof, for which curvature need not be known, only be there.
-PROOF_PART = 32
+PROOF_PART = 128
 # A column is hardly seen whose square is that of no more than so many rows.
 SEEN_ROWS = 16
 # Columns are as good as independent where the eigenvalues of their correlations have no more than
@@ -206,12 +206,12 @@ def curvature(spec: Spec, problem: Problem, theta: jax.Array, least: int = LEAST
     return _whole(problem, sample, _passes.mean_curvature(spec, sample, theta))[0]
 
 
-def part_of_proof(problem: Problem, m: int) -> Problem:
+def part_of_proof(problem: Problem) -> Problem:
     """That of some of the rows as they are: no direction has more curvature in these than in all.
 
-    Each row's part of J is convex.
+    Each row's part of J is convex, and of as many degrees of freedom as theta has per coordinate.
     """
-    count = max(LEAST_ROWS * m * problem.spread.size, _all(problem) // PROOF_PART)
+    count = max(LEAST_ROWS * problem.spread.size, _all(problem) // PROOF_PART)
     return problem._replace(rows=_rows.sample(problem.rows, count))
 
 

@@ -270,6 +270,12 @@ FAULTS = [
     *of(
         "_proof.py",
         (
+            "rounding in the columns' own units",
+            "return point.noise * jnp.sqrt(jnp.sum(square / unit**2))",
+            "return point.noise * jnp.sqrt(jnp.sum(square))",
+            "sampled::rounding_hides_as_much_as_a_gradient_of_its_size",
+        ),
+        (
             "the bound of the leverage is of one column",
             "return contrast * jnp.sum(problem.sizes[1] * jnp.sqrt(square))",
             "return jnp.max(problem.sizes[1] * jnp.sqrt(square))",
@@ -507,6 +513,12 @@ FAULTS = [
     *of(
         "_sampled.py",
         (
+            "a part as if it were all rows",
+            "return problem._replace(rows=_rows.sample(problem.rows, count))",
+            "return of(problem, count)",
+            "sampled::a_part_of_the_rows_has_no_more_curvature",
+        ),
+        (
             "a chord away",
             "theta - jnp.where(short, dot(root.T, half), 0)",
             "theta + jnp.where(short, dot(root.T, half), 0)",
@@ -674,6 +686,30 @@ FAULTS = [
     ),
     *of(
         "_risk.py",
+        (
+            "what has no optimum is followed for ever",
+            "most = jnp.minimum(cap, DOUBTFUL_STEPS) if doubtful else cap",
+            "most = cap",
+            "sampled::without_a_penalty_separable_data_are_soon_left_to_newtons_method",
+        ),
+        (
+            "what is proved by a part is far from the floor",
+            "(POLISHED if further else 0.9) * tol",
+            "0.9 * tol",
+            "sampled::without_a_penalty_a_part_of_the_rows_is_the_proof",
+        ),
+        (
+            "proved by a part, one optimum of many is the only one",
+            "deficient = proved & jnp.any(problem.idle)",
+            "deficient = jnp.bool_(False)",
+            "sampled::without_a_penalty_a_part_of_the_rows_is_the_proof",
+        ),
+        (
+            "rounding hides nothing",
+            "jnp.hypot(proof.decrement, _proof.hidden(problem, point, proof.root))",
+            "proof.decrement",
+            "sampled::a_gradient_that_rounding_hides_proves_nothing",
+        ),
         (
             "what was not looked at is sound",
             "found = theta, info, unsettled | ~problem.bounded",

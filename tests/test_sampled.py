@@ -16,6 +16,7 @@ from jaxlin import (
     _linalg,
     _newton,
     _passes,
+    _proof,
     _quasi,
     _risk,
     _rows,
@@ -439,12 +440,48 @@ def test_a_part_of_the_rows_has_no_more_curvature(k):
     problem = _frame.make(rows, jnp.full(4, 1e-3), True, basis)
     theta = jnp.cos(jnp.arange(5.0 * (k - 1))).reshape(k - 1, 5)
     measure = jax.jit(_passes.measure, static_argnums=0)
-    _, part = measure(spec, _sampled.part_of_proof(problem, k - 1), theta)
+    _, part = measure(spec, _sampled.part_of_proof(problem), theta)
     _, whole = measure(spec, problem, theta)
     assert np.linalg.eigvalsh(whole - part).min() > 0
     # Which is what so many rows have, and the penalty once.
     share = np.trace(part - 1e-3 * np.eye(len(part))) / np.trace(whole)
-    assert 0.5 < share / max(16 * 5 * (k - 1) / 2700, 1 / 32) < 2
+    assert 0.5 < share / (16 * 5 / 2700) < 2
+
+
+def unpenalised_problem(x, y):
+    rows, *_ = _rows.prepare(_checks.table(x, y), num_classes=2)
+    return _frame.make(rows, jnp.zeros(x.shape[1], x.dtype), True)
+
+
+def test_rounding_hides_as_much_as_a_gradient_of_its_size():
+    problem = unpenalised_problem(*troubles(200, 2, np.float64)["a column of one value"][:2])
+    point, hess = _passes.measure(SPEC, problem, jnp.ones((1, 5)))
+    root = _linalg.inverse_root(_linalg.factor(hess))
+    unit = np.where(problem.unit > 0, problem.unit, np.inf)
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(1000, 5)) / unit
+    squares = np.sum((signs * point.noise @ np.asarray(root).T) ** 2, axis=1)
+    np.testing.assert_allclose(_proof.hidden(problem, point, root) ** 2, squares.mean(), rtol=0.1)
+
+
+def test_a_gradient_that_rounding_hides_proves_nothing():
+    """Of rows apart whose pull is next to nothing beside that of those on the plane."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(500, 3)).astype(np.float32), np.arange(500) % 2
+    x[:, 0] = (np.arange(500) % 3 == 0) * y
+    spec = SPEC._replace(penalised=None)
+    problem = unpenalised_problem(x, y)
+    proof = jax.jit(lambda o: _risk._proved_by_part(spec, problem, o, jnp.float32(1e-5)))
+
+    def found_at(theta):
+        """A point there at which all of the gradient is rounded to 0."""
+        point = _passes.light(spec, problem, theta)
+        nothing = jnp.zeros_like(point.residual)
+        point = point._replace(grad=jnp.zeros_like(theta), residual=nothing)
+        return _risk._outcome(problem, point, jnp.int32(0))
+
+    near, far = (jnp.array([[w, 0.1, -0.1, 0.0]], np.float32) for w in (1.0, 40.0))
+    # At the first no column is without curvature; at the other the first one's is 1e-13.
+    assert proof(found_at(near)).certified and not proof(found_at(far)).certified
 
 
 def test_without_a_penalty_separable_data_are_soon_left_to_newtons_method(monkeypatch):

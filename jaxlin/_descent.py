@@ -103,7 +103,7 @@ def fit(
         rows = _streamed(reader, found, feature_mask)
         present = found.classes if kind.joint else None
         m = max(k - 1, 1)
-        newton = _risk.is_newton(spec, (found.n, d), m, dear=True)
+        newton = _risk.is_newton(spec, (found.n, d), m, large=bool(spec.penalised))
         default = _risk.NEWTON_STEPS if newton else _risk.OTHER_STEPS
         cap = _checks.count(default if max_steps is None else max_steps, "max_steps")
         problem = _problem(spec, rows, penalty, present)

@@ -93,9 +93,11 @@ def hidden(problem: Problem, point: Point, root: jax.Array) -> jax.Array:
 
     Along a direction in which next to no curvature is left, rows that lie across it are all noise.
     """
-    unit = jnp.where(problem.unit > 0, problem.unit, jnp.inf)
+    held = problem.unit > 0
+    # What is known of a centred column is less of one that is off by its shift.
+    size = jnp.where(held, 1 / jnp.where(held, problem.unit, 1) + jnp.abs(problem.shift), 0)
     square = jnp.sum(root.reshape(-1, *point.theta.shape) ** 2, axis=(0, 1))
-    return point.noise * jnp.sqrt(jnp.sum(square / unit**2))
+    return point.noise * jnp.sqrt(jnp.sum(square * size**2))
 
 
 def leverage_bound(problem: Problem, root: jax.Array) -> jax.Array:

@@ -1,4 +1,4 @@
-"""Quasi-Newton steps from the optimum of a sample, in which each pass also proves its point.
+"""Quasi-Newton steps from the optimum of a sample; with a penalty each pass also proves its point.
 
 BFGS (Nocedal and Wright 2006, "Numerical Optimization", equation 6.17) from the curvature that the
 sample has there: each step shrinks the gradient about as much as that curvature is right. It runs

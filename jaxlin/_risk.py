@@ -46,6 +46,8 @@ from jaxlin.types import Hyperplane, Info, Linear, Status
 NEWTON_LIMIT = 256
 # With more entries of x than this a solver without Hessian is 2 to 4 times as fast.
 NEWTON_ENTRIES = 100_000
+# Or with more than this where no penalty is known to see to an optimum: its proof is compiled too.
+DOUBTFUL_ENTRIES = 1_000_000
 # Up to this many, an optimum found without a Hessian is finished and proved with one.
 DENSE_LIMIT = 1024
 # Of so few entries a fit is a fraction of a millisecond however it is compiled.
@@ -57,8 +59,8 @@ SIMPLE_STEPS = 24
 # Caps on the steps unless the user gives one; and, where there may be no optimum, of the default
 # before it turns to Newton's method, which tells. That is twice what other fits need.
 NEWTON_STEPS, OTHER_STEPS, DOUBTFUL_STEPS = 100, 1000, 50
-# Where no penalty holds the params the default goes on to this part of tol, as far as Newton's
-# method would by a step more.
+# Where no penalty holds the params the default goes on to this part of tol, towards the floor of
+# the dtype, which Newton's method reaches by a step more.
 POLISHED = 1 / 16
 
 
@@ -189,7 +191,7 @@ def run(program: Any, spec: Spec, k: int, data: _checks.Table, l2: jax.Array, *r
         program = _platform.quickly(program)
     if spec.solver is None or spec.penalised or spec.solver is solvers.newton:
         lean = spec._replace(complete=False)
-        if not wide and data.x.size <= NEWTON_ENTRIES:
+        if is_newton(spec, data.x.shape, k - 1):
             lean = lean._replace(penalised=None)  # the same program
         found, unsettled = program(lean, k, data, l2, *rest)
         if _checks.concrete(unsettled) and not unsettled:
@@ -324,13 +326,12 @@ def _from_one_start(spec, solved):
         apart = bool(batched.x)
         k, m = (2, 1) if basis is None else basis.shape[-2:]
         each = batched._replace(weight=False), in_batched[1]
-        f = solved
-        if (
-            axis_size >= MANY_LANES
-            and init is None
-            and not any(jax.tree.leaves(each))
-            and is_newton(spec, rows.x.shape, m)
-        ):
+        # Lanes of one x share the products of its columns, and Newton's method is the quickest.
+        alike = not apart and rows.x.shape[-1] < _passes.SHARED_LIMIT
+        large = bool(spec.penalised) and not alike
+        newton = is_newton(spec, rows.x.shape[-2:], m, large=large)
+        f = functools.partial(solved, large=large) if newton else solved
+        if axis_size >= MANY_LANES and init is None and not any(jax.tree.leaves(each)) and newton:
             ok = rows.ok.astype(rows.weight.dtype)
             equal = rows._replace(weight=ok / jnp.maximum(jnp.sum(ok), 1))
             if basis is not None:
@@ -350,7 +351,7 @@ def _from_one_start(spec, solved):
 
             init = jax.vmap(near)(rows.weight)
             in_batched = [*in_batched[:2], jax.tree.map(lambda _: True, init), *in_batched[3:]]
-            f = functools.partial(solved, doubted=False)
+            f = functools.partial(f, doubted=False)
         axes = jax.tree.map(lambda batched: 0 if batched else None, tuple(in_batched))
         out = (0 if apart else None, 0)
         found = jax.vmap(f, in_axes=axes, out_axes=out, axis_size=axis_size)(
@@ -362,18 +363,22 @@ def _from_one_start(spec, solved):
     return many
 
 
-def _solved_by_features(spec, problem, init, tol, max_steps, *, doubted=True):
+def _solved_by_features(spec, problem, init, tol, max_steps, *, doubted=True, large=None):
     """theta, an Info, and whether only the complete program can tell.
 
-    An init that is not `doubted` is no worse a place to begin than 0.
+    An init that is not `doubted` is no worse a place to begin than 0. `large` is as of `is_newton`.
     """
     n, d = problem.rows.x.shape
-    # Nor does a line search take lanes that are dealt over a mesh axis.
-    dealt = _loops.varies(problem, problem.rows.axis.name)
-    newton = is_newton(spec, (n, d), problem.used.size, dear=dealt)
-    few = newton or is_truncated(spec)
-    cap = jnp.int32(NEWTON_STEPS if few else OTHER_STEPS) if max_steps is None else max_steps
+    if large is None:
+        # Newton's method alone makes the most of few steps, and of rows or lanes over a mesh axis.
+        dealt = problem.rows.axis.name is not None or _loops.varies(problem)
+        large = bool(spec.penalised) or (max_steps is None and not dealt)
+    newton = is_newton(spec, (n, d), problem.used.size, large=large)
     start = _frame.enter(problem, init, spec.bias)
+    most = NEWTON_STEPS if newton or is_truncated(spec) else OTHER_STEPS
+    if not newton and _is_doubtful(spec, start):
+        most = DOUBTFUL_STEPS
+    cap = jnp.int32(most) if max_steps is None else max_steps
     # The proof of what another solver found has steps of its own, unless the user counts them.
     more = max_steps is None and not newton and start.size <= DENSE_LIMIT
     last = cap + NEWTON_STEPS if more else cap
@@ -421,16 +426,16 @@ def _is_wide(spec: Spec, rows: _rows.Rows | _checks.Table, m: int) -> bool:
     return n < d and m * (n + spec.bias) <= DENSE_LIMIT
 
 
-def is_newton(spec: Spec, shape: tuple[int, ...], m: int, *, dear: bool = False) -> bool:
+def is_newton(spec: Spec, shape: tuple[int, ...], m: int, *, large: bool = True) -> bool:
     """Whether the solver is Newton's method with a Hessian.
 
-    dear: whether a pass over the rows is, so that the least number of them counts
+    large: whether a large x is for another, which takes more passes over it
     """
     n, d = shape
     if spec.solver is not None:
         return spec.solver is solvers.newton
-    many = n * d > NEWTON_ENTRIES and not (dear and not spec.penalised)
-    return m * (d + spec.bias) <= NEWTON_LIMIT and not many
+    entries = NEWTON_ENTRIES if spec.penalised else DOUBTFUL_ENTRIES
+    return m * (d + spec.bias) <= NEWTON_LIMIT and not (large and n * d > entries)
 
 
 def is_truncated(spec: Spec) -> bool:
@@ -443,11 +448,10 @@ def is_truncated(spec: Spec) -> bool:
 
 def _finish(spec, problem, start, tol, cap, last, doubted) -> _newton.Outcome:
     """Run the solver, then prove its point; with a Hessian, if it takes one and one fits."""
-    dense = start.size <= DENSE_LIMIT
-    doubtful = dense and spec.solver is None and not spec.penalised
+    doubtful = _is_doubtful(spec, start)
     most = jnp.minimum(cap, DOUBTFUL_STEPS) if doubtful else cap
     outcome = _found(spec, problem, start, tol, most, doubted)
-    if not dense:
+    if start.size > DENSE_LIMIT:
         return outcome
     if doubtful:
         outcome = _proved_by_part(spec, problem, outcome, tol)
@@ -470,6 +474,11 @@ def _finish(spec, problem, start, tol, cap, last, doubted) -> _newton.Outcome:
         return is_open(found, tol) & (found.trials < last) & (i < 2)
 
     return jax.lax.while_loop(more, *_loops.steady(attempt, (outcome, jnp.int32(0))))[0]
+
+
+def _is_doubtful(spec: Spec, start: jax.Array) -> bool:
+    """Whether a default without Hessian is asked for what may have no optimum, and one can tell."""
+    return spec.solver is None and not spec.penalised and start.size <= DENSE_LIMIT
 
 
 def _proved_by_part(spec, problem, outcome, tol) -> _newton.Outcome:
@@ -502,22 +511,22 @@ def _unasked(spec: Spec) -> Spec:
 
 def _found(spec, problem, start, tol, cap, doubted) -> _newton.Outcome:
     """Where the solver ends, and what one pass says of it."""
-    # Another pass rounds otherwise.
+    # A solver's last pass is not the one that is judged, and rounds otherwise.
     further = spec.solver is None and not spec.penalised and spec.polished
     below = (POLISHED if further else 0.9) * tol
-    # Where all weights are penalised the last pass is the proof.
+    # Here it is the one, where all weights are penalised.
     enough = tol if spec.penalised else below
     if _has_optimum(spec, problem, start) and not doubted:
         theta, curved = _sampled.optimum(_unasked(spec), problem)
         if not spec.penalised:
             # A sample that is nearly separated leaves all to Newton's method.
-            held = jnp.any(theta != 0) | ~jnp.any(problem.free[: problem.centre.size])
-            cap = jnp.where(held, cap, 0)
+            told = jnp.any(theta != 0) | ~jnp.any(problem.free[: problem.centre.size])
+            cap = jnp.where(told, cap, 0)
         found = _quasi.descend(_unasked(spec), problem, theta, curved, enough, cap)
         return _outcome(problem, *found)
     if is_truncated(spec):
         point, steps, spent = _truncated.descend(spec, problem, start, enough, cap, doubted=doubted)
-        if not spec.penalised and start.size > DENSE_LIMIT:  # or the proof tells
+        if not spec.penalised and start.size > NEWTON_LIMIT:  # of fewer Newton's method soon tells
             point = _passes.light(spec, problem, point.theta)
         return _outcome(problem, point, steps)._replace(trials=jnp.where(spent, cap, steps))
     if doubted:

@@ -81,13 +81,17 @@ def fit(
 
     The default solver is chosen by size; the optimum is the same. Up to 256 coefficients are found
     by Newton's method, O(n d^2) a step; more by L-BFGS, O(n d) a step, and so are fewer where x has
-    over 100,000 entries. Given 512 rows per coefficient and no `init`, these begin at the optimum
-    of a sixteenth of the rows, but no fewer than 64 per coefficient, and go on by BFGS with the
-    Hessian there. Of other large x L-BFGS is preconditioned by a sample's Hessian; but where
-    columns look independent and rows are many, at first by the diagonal of all rows', which costs
-    nothing. A start where J is more than at 0 is left for 0. Unless every l2 is positive the
-    curvature of some of the rows is to prove what is found, of up to 1,024 coefficients; where it
-    does not, as of separable classes, or within 50 steps nothing is found, Newton's method goes on.
+    over 100,000 entries and every l2 is positive. Given 512 rows per coefficient and no `init`,
+    these begin at the optimum of a sixteenth of the rows, but no fewer than 64 per coefficient, and
+    go on by BFGS with the Hessian there. Of other large x L-BFGS is preconditioned by a sample's
+    Hessian; but where columns look independent and rows are many, at first by the diagonal of all
+    rows', which costs nothing. A start where J is more than at 0 is left for 0.
+
+    Where an l2 may be 0, so are fits of over 1,000,000 entries, unless `max_steps` is given, to a
+    sixteenth of `tol`. Up to 1,024 coefficients the curvature of some of the rows, or of all, is
+    then to prove what is found; where it does not, as of separable classes, or where nothing is
+    found within 50 steps, Newton's method goes on. Lanes of a vmap take it from the first, unless
+    every l2 is positive and they do not share x of fewer than 64 features.
 
     With more than 256 coefficients, fewer rows than features (at most 1,023) and every l2 positive,
     Newton's method runs in the space of the rows, by conjugate gradients: O(n^2 d) once and O(n^2)
@@ -109,9 +113,9 @@ def fit(
       bias: static; False fixes it at 0.
       tol: bound on the residual, at which the fit ends; by default eps^(2/3), 4e-11, or 2e-5 in
         float32, and Newton's method then takes a step more, to the floor of the dtype.
-      max_steps: cap on the steps; by default 100 for Newton's method, else 1000, and 100 more for
-        the proof. A step of Newton's method that is taken back counts here, but not in
-        `info.steps`.
+      max_steps: cap on the steps; by default 100 for Newton's method, else 1000, or 50 where no
+        penalty proves that there is an optimum, and 100 more for the proof. A step of Newton's
+        method that is taken back counts here, but not in `info.steps`.
       axis_name: static; the mesh axis over which the rows are dealt, inside `jax.shard_map`: see
         `distributed`.
 

@@ -55,11 +55,15 @@ def fit(
     (k - 1)(d + 1), are found by Newton's method, O(n k^2 d^2) a step; more by Newton's method with
     steps by conjugate gradients, O(n k d) for each product with the Hessian, of which a step takes
     a few, or tens where rows are nearly separated; and so are fewer where x has over 100,000
-    entries. With 128 rows per coefficient and more, products are with the Hessian of an eighth of
-    the rows, in float32, while that serves, and with no `init` and every l2 positive the first
-    steps are theirs alone. Unless every l2 is positive the curvature of some of the rows is to
-    prove what is found, of up to 1,024 coefficients; where it does not, as of separable classes, or
-    within 50 steps nothing is found, Newton's method goes on.
+    entries and every l2 is positive. With 128 rows per coefficient and more, products are with the
+    Hessian of an eighth of the rows, in float32, while that serves, and with no `init` and every l2
+    positive the first steps are theirs alone.
+
+    Where an l2 may be 0, so are fits of over 1,000,000 entries, unless `max_steps` is given, to a
+    sixteenth of `tol`. Up to 1,024 coefficients the curvature of some of the rows, or of all, is
+    then to prove what is found; where it does not, as of separable classes, or where nothing is
+    found within 50 steps, Newton's method goes on. Lanes of a vmap take it from the first, unless
+    every l2 is positive and they do not share x of fewer than 64 features.
 
     With more than 256 coefficients, fewer rows than features, (k - 1)(n + 1) up to 1,024 and every
     l2 positive, Newton's method runs in the space of the rows, by conjugate gradients too: O(n^2 d)
@@ -82,9 +86,10 @@ def fit(
       bias: static; False fixes the biases of the classes present at 0.
       tol: bound on the residual, at which the fit ends; by default eps^(2/3), 4e-11, or 2e-5 in
         float32, and Newton's method then takes a step more, to the floor of the dtype.
-      max_steps: cap on the steps; by default 100 for Newton's method, else 1000, and 100 more for
-        the proof. A step of Newton's method that is taken back counts here, but not in
-        `info.steps`; by conjugate gradients also 20 products for each step are the most.
+      max_steps: cap on the steps; by default 100 for Newton's method, else 1000, or 50 where no
+        penalty proves that there is an optimum, and 100 more for the proof. A step of Newton's
+        method that is taken back counts here, but not in `info.steps`; by conjugate gradients also
+        20 products for each step are the most.
       axis_name: static; the mesh axis over which the rows are dealt, inside `jax.shard_map`: see
         `distributed`.
 

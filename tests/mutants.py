@@ -137,8 +137,8 @@ FAULTS = [
         ),
         (
             "a factor of rounding is sound",
-            "return RANK_ULPS * run.step.size * float(",
-            "return 0 * run.step.size * float(",
+            "return RANK_ULPS * theta.size * float(",
+            "return 0 * theta.size * float(",
             "problems::every_status_is_the_expected_one[logistic.fit-flat-float64]",
         ),
         (
@@ -271,7 +271,7 @@ FAULTS = [
         "_proof.py",
         (
             "rounding in the columns' own units",
-            "return point.noise * jnp.sqrt(jnp.sum(square / unit**2))",
+            "return point.noise * jnp.sqrt(jnp.sum(square * size**2))",
             "return point.noise * jnp.sqrt(jnp.sum(square))",
             "sampled::rounding_hides_as_much_as_a_gradient_of_its_size",
         ),

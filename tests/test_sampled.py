@@ -379,16 +379,24 @@ def unpenalised(x, y, weight, k, solver=None):
     return logistic.fit(x, y, **options) if k == 2 else softmax.fit(x, y, num_classes=k, **options)
 
 
+@pytest.fixture
+def any_size(monkeypatch):
+    """All fits as those of many entries; nothing that was traced so is left."""
+    jax.clear_caches()
+    monkeypatch.setattr(_risk, "NEWTON_ENTRIES", 0)
+    monkeypatch.setattr(_risk, "DOUBTFUL_ENTRIES", 0)
+    yield
+    jax.clear_caches()
+
+
 # How far scores may be apart: what the residual leaves over the least curvature, about 1e-3.
 APART = {np.float64: 1e-8, np.float32: 1e-2}
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize(("n", "k"), [(2700, 2), (200, 2), (2700, 3)])
-def test_without_a_penalty_a_large_fit_says_what_newtons_method_says(monkeypatch, n, k, dtype):
+def test_without_a_penalty_a_large_fit_says_what_newtons_method_says(any_size, n, k, dtype):
     """From a sample, from 0, and of k classes; eagerly and traced."""
-    monkeypatch.setattr(_risk, "NEWTON_ENTRIES", 0)
-    jax.clear_caches()
     traced = jax.jit(unpenalised, static_argnums=(3, 4))
     seen = {}
     for name, case in troubles(n, k, dtype).items():
@@ -405,21 +413,18 @@ def test_without_a_penalty_a_large_fit_says_what_newtons_method_says(monkeypatch
         if name != "no number":
             _, said = unpenalised(*case, k)
             assert said.status == known.status, name
-    jax.clear_caches()
     assert set(seen.values()) == {0, 1, 4, 5, 7, 8}
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("k", [2, 3])
-def test_without_a_penalty_a_part_of_the_rows_is_the_proof(monkeypatch, k, dtype):
+def test_without_a_penalty_a_part_of_the_rows_is_the_proof(any_size, monkeypatch, k, dtype):
     """Of ordinary data: Newton's method is not asked. They end as far below tol as by its step."""
 
     def solve(*_, **__):
         raise AssertionError("a pass with a Hessian over all rows")
 
-    monkeypatch.setattr(_risk, "NEWTON_ENTRIES", 0)
     monkeypatch.setattr(_newton, "solve", solve)
-    jax.clear_caches()
     cases = troubles(9000, k, dtype)
     tol = np.finfo(dtype).eps ** (2 / 3)
     for name in ("overlapping", "weighted", "a column of one value"):
@@ -427,7 +432,6 @@ def test_without_a_penalty_a_part_of_the_rows_is_the_proof(monkeypatch, k, dtype
         still = name == "a column of one value"
         assert info.status == (Status.RANK_DEFICIENT if still else Status.CONVERGED)
         assert info.residual <= tol / 16 and info.steps < 20
-    jax.clear_caches()
 
 
 @pytest.mark.parametrize("k", [2, 3])
@@ -484,14 +488,44 @@ def test_a_gradient_that_rounding_hides_proves_nothing():
     assert proof(found_at(near)).certified and not proof(found_at(far)).certified
 
 
-def test_without_a_penalty_separable_data_are_soon_left_to_newtons_method(monkeypatch):
+def test_without_a_penalty_separable_data_are_soon_left_to_newtons_method(any_size):
     """A line search would follow them to infinity by a thousand steps."""
-    monkeypatch.setattr(_risk, "NEWTON_ENTRIES", 0)
-    jax.clear_caches()
     for n in (200, 2700):
         _, info = unpenalised(*troubles(n, 2, np.float64)["separable"], 2)
         assert info.status == Status.SEPARABLE and info.steps < 100
-    jax.clear_caches()
+
+
+def test_without_a_penalty_few_steps_are_newtons(any_size):
+    """Which sees within as many as it needs that classes are separable, or what is optimal."""
+    for name in ("separable", "overlapping"):
+        case = troubles(2700, 3, np.float64)[name]
+        _, known = unpenalised(*case, 3, solvers.newton)
+        x, y, weight = case
+        options = {"num_classes": 3, "sample_weight": weight, "max_steps": known.steps + 1}
+        _, info = softmax.fit(x, y, **options)
+        assert (info.status, info.steps) == (known.status, known.steps)
+
+
+def test_without_a_penalty_large_fits_as_lanes(any_size):
+    """Of weights alone and of all, some of them not valid or separable, and traced penalties."""
+    cases = troubles(2700, 2, np.float64)
+    x, y, one = cases["overlapping"]
+    weights = np.stack([one, cases["weighted"][2], np.nan * one, (x[:, 0] > 0) == y])
+    fit = jax.jit(lambda x, y, w, l2: logistic.fit(x, y, sample_weight=w, l2=l2))
+    nothing, some = np.zeros(4), np.array([0.0, 1e-2, 0.0, 1.0])
+    planes, lanes = jax.jit(jax.vmap(lambda w: fit(x, y, w, nothing)))(weights)
+    assert lanes.status.tolist()[:3] == [Status.CONVERGED, Status.CONVERGED, Status.INVALID_DATA]
+    for i, weight in enumerate(weights):
+        plane, info = fit(x, y, weight, nothing)
+        assert info.status == lanes.status[i]
+        if info.status == Status.CONVERGED:
+            np.testing.assert_allclose(planes.weights[i], plane.weights, rtol=1e-8, atol=1e-10)
+    names = ("overlapping", "separable", "some on a plane", "columns alike")
+    own = [np.stack(each) for each in zip(*(cases[name] for name in names), strict=True)]
+    for l2 in (nothing, some):
+        _, lanes = jax.jit(jax.vmap(fit, in_axes=(0, 0, 0, None)))(*own, l2)
+        each = [fit(*cases[name], l2)[1].status for name in names]
+        assert lanes.status.tolist() == [int(status) for status in each]
 
 
 # --- x as it lies ---------------------------------------------------------------------------------

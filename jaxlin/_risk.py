@@ -327,7 +327,7 @@ def _from_one_start(spec, solved):
         k, m = (2, 1) if basis is None else basis.shape[-2:]
         each = batched._replace(weight=False), in_batched[1]
         # Lanes of one x share the products of its columns, and Newton's method is the quickest.
-        alike = not apart and rows.x.shape[-1] < _passes.SHARED_LIMIT
+        alike = m == 1 and not apart and rows.x.shape[-1] < _passes.SHARED_LIMIT
         large = bool(spec.penalised) and not alike
         newton = is_newton(spec, rows.x.shape[-2:], m, large=large)
         f = functools.partial(solved, large=large) if newton else solved

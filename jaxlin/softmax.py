@@ -63,7 +63,7 @@ def fit(
     sixteenth of `tol`. Up to 1,024 coefficients the curvature of some of the rows, or of all, is
     then to prove what is found; where it does not, as of separable classes, or where nothing is
     found within 50 steps, Newton's method goes on. Lanes of a vmap take it from the first, unless
-    every l2 is positive and they do not share x of fewer than 64 features.
+    every l2 is positive.
 
     With more than 256 coefficients, fewer rows than features, (k - 1)(n + 1) up to 1,024 and every
     l2 positive, Newton's method runs in the space of the rows, by conjugate gradients too: O(n^2 d)

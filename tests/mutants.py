@@ -688,8 +688,8 @@ FAULTS = [
         "_risk.py",
         (
             "what has no optimum is followed for ever",
-            "most = jnp.minimum(cap, DOUBTFUL_STEPS) if doubtful else cap",
-            "most = cap",
+            "NEWTON_STEPS, OTHER_STEPS, DOUBTFUL_STEPS = 100, 1000, 50",
+            "NEWTON_STEPS, OTHER_STEPS, DOUBTFUL_STEPS = 100, 1000, 1000",
             "sampled::without_a_penalty_separable_data_are_soon_left_to_newtons_method",
         ),
         (

@@ -10,6 +10,7 @@ import pytest
 import jaxlin
 from jaxlin import (
     Hyperplane,
+    Linear,
     Status,
     _checks,
     _frame,
@@ -476,23 +477,24 @@ def test_a_gradient_that_rounding_hides_proves_nothing():
     problem = unpenalised_problem(x, y)
     proof = jax.jit(lambda o: _risk._proved_by_part(spec, problem, o, jnp.float32(1e-5)))
 
-    def found_at(theta):
-        """A point there at which all of the gradient is rounded to 0."""
-        point = _passes.light(spec, problem, theta)
+    def found_at(weight):
+        """A point at which all of the gradient is rounded to 0."""
+        weights = jnp.array([[weight, 0.1, -0.1]], np.float32)
+        plane = Linear(weights=weights, bias=jnp.zeros(1, np.float32))
+        point = _passes.light(spec, problem, _frame.enter(problem, plane, True))
         nothing = jnp.zeros_like(point.residual)
-        point = point._replace(grad=jnp.zeros_like(theta), residual=nothing)
+        point = point._replace(grad=jnp.zeros_like(point.grad), residual=nothing)
         return _risk._outcome(problem, point, jnp.int32(0))
 
-    near, far = (jnp.array([[w, 0.1, -0.1, 0.0]], np.float32) for w in (1.0, 40.0))
-    # At the first no column is without curvature; at the other the first one's is 1e-13.
-    assert proof(found_at(near)).certified and not proof(found_at(far)).certified
+    # At the one all columns have curvature; at the other the first has 1e-6 left.
+    assert proof(found_at(1.0)).certified and not proof(found_at(12.0)).certified
 
 
 def test_without_a_penalty_separable_data_are_soon_left_to_newtons_method(any_size):
     """A line search would follow them to infinity by a thousand steps."""
     for n in (200, 2700):
         _, info = unpenalised(*troubles(n, 2, np.float64)["separable"], 2)
-        assert info.status == Status.SEPARABLE and info.steps < 100
+        assert info.status == Status.SEPARABLE and info.steps <= 50
 
 
 def test_without_a_penalty_few_steps_are_newtons(any_size):

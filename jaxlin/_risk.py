@@ -189,9 +189,11 @@ def run(program: Any, spec: Spec, k: int, data: _checks.Table, l2: jax.Array, *r
         return program(spec, k, data, l2, *rest)[0]
     if data.x.size <= FEW_ENTRIES and _platform.on_cpu():
         program = _platform.quickly(program)
-    if spec.solver is None or spec.penalised or spec.solver is solvers.newton:
+    newton = is_newton(spec, data.x.shape, k - 1)
+    proved_by_part = spec.solver is None and data.x.size > DOUBTFUL_ENTRIES
+    if spec.penalised or newton or proved_by_part:
         lean = spec._replace(complete=False)
-        if is_newton(spec, data.x.shape, k - 1):
+        if newton:
             lean = lean._replace(penalised=None)  # the same program
         found, unsettled = program(lean, k, data, l2, *rest)
         if _checks.concrete(unsettled) and not unsettled:

@@ -87,11 +87,11 @@ def fit(
     Hessian; but where columns look independent and rows are many, at first by the diagonal of all
     rows', which costs nothing. A start where J is more than at 0 is left for 0.
 
-    Where an l2 may be 0, so are fits of over 1,000,000 entries, unless `max_steps` is given, to a
-    sixteenth of `tol`. Up to 1,024 coefficients the curvature of some of the rows, or of all, is
-    then to prove what is found; where it does not, as of separable classes, or where nothing is
-    found within 50 steps, Newton's method goes on. Lanes of a vmap take it from the first, unless
-    every l2 is positive and they do not share x of fewer than 64 features.
+    Where an l2 may be 0, so are those of over 1,000,000 entries, unless `max_steps` is given; by
+    default they go on to a sixteenth of `tol`. Up to 1,024 coefficients the curvature of some of
+    the rows, or of all, is then to prove what is found; where it does not, as of separable classes,
+    or where nothing is found within 50 steps, Newton's method goes on. Lanes of a vmap take it from
+    the first, unless every l2 is positive and they do not share x of fewer than 64 features.
 
     With more than 256 coefficients, fewer rows than features (at most 1,023) and every l2 positive,
     Newton's method runs in the space of the rows, by conjugate gradients: O(n^2 d) once and O(n^2)

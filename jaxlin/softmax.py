@@ -59,11 +59,11 @@ def fit(
     Hessian of an eighth of the rows, in float32, while that serves, and with no `init` and every l2
     positive the first steps are theirs alone.
 
-    Where an l2 may be 0, so are fits of over 1,000,000 entries, unless `max_steps` is given, to a
-    sixteenth of `tol`. Up to 1,024 coefficients the curvature of some of the rows, or of all, is
-    then to prove what is found; where it does not, as of separable classes, or where nothing is
-    found within 50 steps, Newton's method goes on. Lanes of a vmap take it from the first, unless
-    every l2 is positive.
+    Where an l2 may be 0, so are those of over 1,000,000 entries, unless `max_steps` is given; by
+    default they go on to a sixteenth of `tol`. Up to 1,024 coefficients the curvature of some of
+    the rows, or of all, is then to prove what is found; where it does not, as of separable classes,
+    or where nothing is found within 50 steps, Newton's method goes on. Lanes of a vmap take it from
+    the first, unless every l2 is positive.
 
     With more than 256 coefficients, fewer rows than features, (k - 1)(n + 1) up to 1,024 and every
     l2 positive, Newton's method runs in the space of the rows, by conjugate gradients too: O(n^2 d)

@@ -15,6 +15,7 @@ from jaxlin import (
     _checks,
     _frame,
     _iterate,
+    _matrix_free,
     _newton,
     _passes,
     _risk,
@@ -103,12 +104,12 @@ def fit(
         rows = _streamed(reader, found, feature_mask)
         present = found.classes if kind.joint else None
         m = max(k - 1, 1)
-        newton = _risk.is_newton(spec, (found.n, d), m, large=bool(spec.penalised))
-        default = _risk.NEWTON_STEPS if newton else _risk.OTHER_STEPS
+        newton = _matrix_free.is_newton(spec, (found.n, d), m, large=bool(spec.penalised))
+        default = _matrix_free.NEWTON_STEPS if newton else _matrix_free.OTHER_STEPS
         cap = _checks.count(default if max_steps is None else max_steps, "max_steps")
         problem = _problem(spec, rows, penalty, present)
-        more = max_steps is None and not newton and m * (d + bias) <= _risk.DENSE_LIMIT
-        last = cap + _risk.NEWTON_STEPS if more else cap
+        more = max_steps is None and not newton and m * (d + bias) <= _matrix_free.DENSE_LIMIT
+        last = cap + _matrix_free.NEWTON_STEPS if more else cap
         lower = None if newton else _lower(spec, problem)
         about = {
             "fit": f"{fit.__module__}.{fit.__name__}",
@@ -164,7 +165,8 @@ def _solved(spec, run, newton, state, about, after, bar, reader) -> _newton.Outc
                 functools.partial(_lbfgs_said, spec, run),
             )
             outcome = _lbfgs_outcome(spec, run, carry)
-            if nothing.size > _risk.DENSE_LIMIT or not _risk.is_open(outcome, run.tol):
+            finished = not _matrix_free.is_open(outcome, run.tol)
+            if finished or nothing.size > _matrix_free.DENSE_LIMIT:
                 return outcome
             start, trials = outcome.point.theta, outcome.trials
     doubted = not newton
@@ -187,7 +189,7 @@ def _problem(spec, rows, l2, present):
 
 @functools.partial(jax.jit, static_argnums=0)
 def _lower(spec, problem):
-    precondition = _risk.preconditioner(spec, problem)
+    precondition = _matrix_free.preconditioner(spec, problem)
     return None if precondition is None else jnp.linalg.cholesky(precondition)
 
 
@@ -218,7 +220,7 @@ def _loop(spec, run):
         _passes.objective(spec), start, (run.problem,), _passes.hessian(spec), None
     )._replace(lower=run.lower)
     options = {name: jnp.asarray(value, start.dtype) for name, value in method.defaults}
-    tol = run.tol / _risk.slack(run.problem.used.size)
+    tol = run.tol / _matrix_free.slack(run.problem.used.size)
     return frame, _iterate.loop_of(method, frame, options, tol, run.cap)
 
 
@@ -246,7 +248,7 @@ def _lbfgs_said(spec, run, carry):
 def _lbfgs_outcome(spec, run, carry):
     frame, _ = _loop(spec, run)
     theta = frame.leave(carry[0].point).reshape(run.problem.used.size, -1)
-    return _risk.without_hessian(spec, run.problem, theta, carry[1])
+    return _matrix_free.without_hessian(spec, run.problem, theta, carry[1])
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))

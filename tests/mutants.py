@@ -685,7 +685,7 @@ FAULTS = [
         ),
     ),
     *of(
-        "_risk.py",
+        "_matrix_free.py",
         (
             "what has no optimum is followed for ever",
             "NEWTON_STEPS, OTHER_STEPS, DOUBTFUL_STEPS = 100, 1000, 50",
@@ -711,12 +711,6 @@ FAULTS = [
             "sampled::a_gradient_that_rounding_hides_proves_nothing",
         ),
         (
-            "what was not looked at is sound",
-            "found = theta, info, unsettled | ~problem.bounded",
-            "found = theta, info, unsettled",
-            "logistic::what_is_no_number_is_seen_though_x_is_read_once_less",
-        ),
-        (
             "a start beyond all reason is kept",
             "jnp.where(value(start.reshape(-1), problem) <= origin, start, 0)",
             "start",
@@ -735,6 +729,21 @@ FAULTS = [
             "sampled::where_a_penalty_proves_an_optimum_no_step_need",
         ),
         (
+            "coercive without a penalty",
+            "coercive = ~jnp.any(problem.free[: problem.centre.size]) & ~jnp.any(problem.idle)",
+            "coercive = ~jnp.any(problem.idle)",
+            "problems::every_status_is_the_expected_one[logistic.fit lbfgs-flat-float64]",
+        ),
+    ),
+    *of(
+        "_risk.py",
+        (
+            "what was not looked at is sound",
+            "found = theta, info, unsettled | ~problem.bounded",
+            "found = theta, info, unsettled",
+            "logistic::what_is_no_number_is_seen_though_x_is_read_once_less",
+        ),
+        (
             "a start of one lane's weights for all",
             "equal = rows._replace(weight=ok / jnp.maximum(jnp.sum(ok), 1))",
             "equal = rows._replace(weight=rows.weight[1])",
@@ -745,12 +754,6 @@ FAULTS = [
             "passed = (residual <= tol) & outcome.certified & ~outcome.separated",
             "passed = (residual <= tol) & ~outcome.separated",
             "logistic::a_loose_tol_makes_no_optimum",
-        ),
-        (
-            "coercive without a penalty",
-            "coercive = ~jnp.any(problem.free[: problem.centre.size]) & ~jnp.any(problem.idle)",
-            "coercive = ~jnp.any(problem.idle)",
-            "problems::every_status_is_the_expected_one[logistic.fit lbfgs-flat-float64]",
         ),
         (
             "penalised weights beside an infinite plane",

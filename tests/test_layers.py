@@ -57,6 +57,7 @@ BELOW = [
     "_interior",
     "_crammer_singer",
     "_margin",
+    "_matrix_free",
     "_risk",
 ]
 METHODS = ["perceptron", "least_squares", "fisher", "lda", "qda", "logistic", "softmax", "svm"]

@@ -15,6 +15,7 @@ from jaxlin import (
     _checks,
     _frame,
     _linalg,
+    _matrix_free,
     _newton,
     _passes,
     _proof,
@@ -206,7 +207,7 @@ def test_a_column_whose_large_values_the_sample_misses_has_the_curvature_of_its_
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_a_default_fit_starts_there(monkeypatch, dtype):
     """In fewer steps than from 0 to the same optimum, also with offsets, in order of the labels."""
-    monkeypatch.setattr(_risk, "NEWTON_ENTRIES", 0)
+    monkeypatch.setattr(_matrix_free, "NEWTON_ENTRIES", 0)
     x, y = drawn(6000, 5, dtype=dtype)
     order = np.argsort(y, kind="stable")
     x, y = x[order], y[order]
@@ -268,8 +269,8 @@ def test_a_fit_of_columns_that_look_independent(monkeypatch, twins, steps):
     for i in range(1, 1 + twins):
         x[:, i] = x[:, -i] * (1 + 1e-3 * np.random.default_rng(i).normal(size=len(x)))
     if steps is not None:
-        monkeypatch.setattr(_risk, "SIMPLE_STEPS", steps)
-        monkeypatch.setattr(_risk, "DENSE_LIMIT", 0)  # nobody finishes what is left
+        monkeypatch.setattr(_matrix_free, "SIMPLE_STEPS", steps)
+        monkeypatch.setattr(_matrix_free, "DENSE_LIMIT", 0)  # nobody finishes what is left
     assert _sampled.are_independent(problem_of(x, y))
     jax.clear_caches()
     found, info = logistic.fit(x, y, l2=1e-4 / x.var(0).max())
@@ -287,7 +288,7 @@ def test_more_columns_than_a_matrix_may_have(monkeypatch):
     """Have the diagonal alone, and are done in fewer steps for it."""
     x, y = independent_columns()
     monkeypatch.setattr(_sampled, "MATRIX_LIMIT", 8)
-    monkeypatch.setattr(_risk, "DENSE_LIMIT", 0)
+    monkeypatch.setattr(_matrix_free, "DENSE_LIMIT", 0)
     l2 = 1e-4 / x.var(0).max()
     exact, _ = logistic.fit(x, y, l2=l2, solver=solvers.newton)
     steps = []
@@ -387,8 +388,8 @@ def unpenalised(x, y, weight, k, solver=None):
 def any_size(monkeypatch):
     """All fits as those of many entries; nothing that was traced so is left."""
     jax.clear_caches()
-    monkeypatch.setattr(_risk, "NEWTON_ENTRIES", 0)
-    monkeypatch.setattr(_risk, "DOUBTFUL_ENTRIES", 0)
+    monkeypatch.setattr(_matrix_free, "NEWTON_ENTRIES", 0)
+    monkeypatch.setattr(_matrix_free, "DOUBTFUL_ENTRIES", 0)
     yield
     jax.clear_caches()
 
@@ -479,7 +480,7 @@ def test_a_gradient_that_rounding_hides_proves_nothing():
     x[:, 0] = (np.arange(500) % 3 == 0) * y
     spec = SPEC._replace(penalised=None)
     problem = unpenalised_problem(x, y)
-    proof = jax.jit(lambda o: _risk._proved_by_part(spec, problem, o, jnp.float32(1e-5)))
+    proof = jax.jit(lambda o: _matrix_free._proved_by_part(spec, problem, o, jnp.float32(1e-5)))
 
     def found_at(weight):
         """A point at which all of the gradient is rounded to 0."""
@@ -488,7 +489,7 @@ def test_a_gradient_that_rounding_hides_proves_nothing():
         point = _passes.light(spec, problem, _frame.enter(problem, plane, True))
         nothing = jnp.zeros_like(point.residual)
         point = point._replace(grad=jnp.zeros_like(point.grad), residual=nothing)
-        return _risk._outcome(problem, point, jnp.int32(0))
+        return _matrix_free._outcome(problem, point, jnp.int32(0))
 
     # At the one all columns have curvature; at the other the first has 1e-6 left.
     assert proof(found_at(1.0)).certified and not proof(found_at(12.0)).certified

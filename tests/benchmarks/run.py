@@ -4,11 +4,11 @@
 
 First call: trace, compile and run, with no compiled program kept. Second call and peers: medians
 of alternating runs, each right after a tenth of a second of the same where one takes less than a
-second; but a peer three times slower than another runs once. A peer counts if it comes as near to
-the optimum as the workload asks, and is run at the loosest of its tolerances that does. `excess` is
-the objective less the best that anyone found, in float64; `LRE` the number of digits in which the
-coefficients, taken together, agree with a float64 reference. `floor` is the time over that of the
-one product that the method cannot avoid.
+second; but a peer three times slower than another, or of over a minute, runs once. A peer counts if
+it comes as near to the optimum as the workload asks, and is run at the loosest of its tolerances
+that does. `excess` is the objective less the best that anyone found, in float64; `LRE` the number
+of digits in which the coefficients, taken together, agree with a float64 reference. `floor` is the
+time over that of the one product that the method cannot avoid.
 """
 
 import argparse
@@ -18,6 +18,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -29,8 +30,8 @@ from workloads import Run, Workload
 # a run shorter than the second number is timed right after others of the same, as in a loop of it,
 # that are not timed and together take at least the third.
 PAUSE, BRIEF, WARM = 0.2, 1.0, 0.1
-# A peer this many times slower than another is run once.
-HOPELESS = 3
+# A peer this many times slower than another, or of so many seconds, is run once.
+HOPELESS, LONG = 3, 60
 
 HEADER = (
     "workload",
@@ -81,16 +82,18 @@ def main(argv: list[str]) -> int:
 def measure(work: Workload, repeats: int, verbose: bool) -> tuple[str, ...]:
     jax.clear_caches()  # the reference may have called the same programs
     first, found = clock(work.ours)
-    peers = {name: loosest(work, runs) for name, runs in work.peers.items()}
-    peers = {name: run for name, run in peers.items() if run is not None}
-    timed: dict[str, Run] = {"": work.ours, **peers}
+    tried = {name: loosest(work, runs) for name, runs in work.peers.items()}
+    peers = {name: each for name, each in tried.items() if each is not None}
+    timed: dict[str, Run] = {"": work.ours, **{name: each.run for name, each in peers.items()}}
     if work.floor is not None:
         timed[" floor"] = work.floor
-    times: dict[str, list[float]] = {name: [clock(run)[0]] for name, run in timed.items()}
+    long = {name: each.seconds for name, each in peers.items() if each.seconds > LONG}
+    times = {name: [long.get(name) or clock(run)[0]] for name, run in timed.items()}
     fastest = min([times[name][0] for name in peers], default=0)
     for _ in range(repeats - 1):
         for name, run in timed.items():
-            if name not in peers or times[name][0] <= HOPELESS * fastest:
+            slow = name in long or times[name][0] > HOPELESS * fastest
+            if name not in peers or not slow:
                 times[name].append(clock(run, warm=times[name][0] < BRIEF)[0])
     medians = {name: statistics.median(each) for name, each in times.items()}
     best = min(peers, key=medians.__getitem__) if peers else None
@@ -99,7 +102,7 @@ def measure(work: Workload, repeats: int, verbose: bool) -> tuple[str, ...]:
             print(f"    {name}: {1e3 * medians[name]:.1f} ms", file=sys.stderr)
     ours = medians[""]
     found = work.unfold(found)
-    objectives = [work.objective(work.unfold(run())) for run in peers.values()]
+    objectives = [work.objective(each.found) for each in peers.values()]
     least = min([work.objective(found), *objectives, work.objective(work.reference)])
     return (
         f"{first:.2f}",
@@ -114,12 +117,22 @@ def measure(work: Workload, repeats: int, verbose: bool) -> tuple[str, ...]:
     )
 
 
-def loosest(work: Workload, runs: tuple[Run, ...]) -> Run | None:
+class Peer(NamedTuple):
+    """A run, how long it took, and the coefficients that it found."""
+
+    run: Run
+    seconds: float
+    found: np.ndarray
+
+
+def loosest(work: Workload, runs: tuple[Run, ...]) -> Peer | None:
     """The first of a peer's runs, from loose to tight, that is near enough to the optimum."""
     for run in runs:
-        residual = work.residual(work.unfold(run()))
+        seconds, found = clock(run)
+        found = work.unfold(found)
+        residual = work.residual(found)
         if math.isnan(residual) or residual <= work.near:
-            return run
+            return Peer(run, seconds, found)
     return None
 
 

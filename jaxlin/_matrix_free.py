@@ -1,0 +1,278 @@
+"""Which smooth fits take Newton's method with a Hessian, and how the others end: found and proved.
+
+Where rows are many a Hessian costs as much as many gradients. The optimum is then found without:
+from that of a sample by BFGS, by products with the Hessian, by L-BFGS, or by the user's solver. A
+penalty on every weight proves that it is the one optimum; else the Hessian of some of the rows may,
+or Newton's method goes on from there. Shapes as in `_passes`.
+"""
+
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+
+from jaxlin import (
+    _iterate,
+    _linalg,
+    _loops,
+    _newton,
+    _passes,
+    _proof,
+    _quasi,
+    _rows,
+    _sampled,
+    _truncated,
+    solvers,
+)
+from jaxlin._frame import Problem
+from jaxlin._passes import Spec
+
+# Up to this many coordinates the default is Newton's method, and L-BFGS beyond.
+NEWTON_LIMIT = 256
+# With more entries of x than this a solver without Hessian is 2 to 4 times as fast.
+NEWTON_ENTRIES = 100_000
+# Or with more than this where no penalty is known to see to an optimum: its proof is compiled too.
+DOUBTFUL_ENTRIES = 1_000_000
+# Up to this many, an optimum found without a Hessian is finished and proved with one.
+DENSE_LIMIT = 1024
+# Steps of L-BFGS that know the diagonal of the Hessian alone: about twice what such a fit needs.
+SIMPLE_STEPS = 24
+# Caps on the steps unless the user gives one; and, where there may be no optimum, of the default
+# before it turns to Newton's method, which tells. That is twice what other fits need.
+NEWTON_STEPS, OTHER_STEPS, DOUBTFUL_STEPS = 100, 1000, 50
+# Where no penalty holds the params the default goes on to this part of tol, towards the floor of
+# the dtype, which Newton's method reaches by a step more.
+POLISHED = 1 / 16
+
+
+def is_newton(spec: Spec, shape: tuple[int, ...], m: int, *, large: bool = True) -> bool:
+    """Whether the solver is Newton's method with a Hessian.
+
+    large: whether a large x is for another, which takes more passes over it
+    """
+    n, d = shape
+    if spec.solver is not None:
+        return spec.solver is solvers.newton
+    entries = NEWTON_ENTRIES if spec.penalised else DOUBTFUL_ENTRIES
+    return m * (d + spec.bias) <= NEWTON_LIMIT and not (large and n * d > entries)
+
+
+def is_truncated(spec: Spec) -> bool:
+    """Whether the default, where it is not Newton's method with a Hessian, is that without."""
+    return spec.solver is None and spec.bend is not None
+
+
+def solve(
+    spec: Spec,
+    problem: Problem,
+    start: jax.Array,
+    tol: jax.Array,
+    cap: jax.Array,
+    last: jax.Array,
+    doubted: bool,
+) -> _newton.Outcome:
+    """Run the solver, then prove its point; with a Hessian, if it takes one and one fits.
+
+    Args:
+      spec: the loss and the static choices.
+      problem: of stopped gradients.
+      start: `(m, p)`.
+      tol: bound on the residual.
+      cap: on the solver's steps.
+      last: on all steps, those of the proof included.
+      doubted: whether 0 may be a better start.
+    """
+    doubtful = _is_doubtful(spec, start)
+    most = jnp.minimum(cap, DOUBTFUL_STEPS) if doubtful else cap
+    outcome = _found(spec, problem, start, tol, most, doubted)
+    if start.size > DENSE_LIMIT:
+        return outcome
+    if doubtful:
+        outcome = _proved_by_part(spec, problem, outcome, tol)
+    if not spec.complete:
+        return outcome._replace(unsettled=is_open(outcome, tol) & (outcome.trials < last))
+    # Far out in the tail of separable data rounding hides the direction that Newton's method shows
+    # on the way there; hence twice: from the solver's point, and if that proves nothing, from afar.
+    starts, origin = jnp.stack([outcome.point.theta, start]), _passes.value_at_origin(spec, problem)
+
+    def attempt(carry):
+        found, i = carry
+        # Half of what is left is for each.
+        most = jnp.where(i == 0, (found.trials + last) // 2, last)
+        found = _newton.solve(spec, problem, starts[i], origin, tol, most, found.trials)
+        # Where a penalty proves that there is an optimum no step need prove it.
+        return found._replace(certified=found.certified | outcome.certified), i + 1
+
+    def more(carry):
+        found, i = carry
+        return is_open(found, tol) & (found.trials < last) & (i < 2)
+
+    return jax.lax.while_loop(more, *_loops.steady(attempt, (outcome, jnp.int32(0))))[0]
+
+
+def steps_of_others(spec: Spec, start: jax.Array) -> int:
+    """The most steps of a solver that is not Newton's method with a Hessian."""
+    if _is_doubtful(spec, start):
+        return DOUBTFUL_STEPS
+    return NEWTON_STEPS if is_truncated(spec) else OTHER_STEPS
+
+
+def _is_doubtful(spec: Spec, start: jax.Array) -> bool:
+    """Whether a default without Hessian is asked for what may have no optimum, and one can tell."""
+    return spec.solver is None and not spec.penalised and start.size <= DENSE_LIMIT
+
+
+def _proved_by_part(spec, problem, outcome, tol) -> _newton.Outcome:
+    """`outcome`, proved if the curvature of some of the rows does, or that of all: see `_proof`."""
+
+    def by(part_of, problem, point):
+        part = part_of(problem)
+        _, hess = _passes.measure(_unasked(spec), part, point.theta)
+        proof = _proof.undamped(part, point, hess, least=_newton.least_eigenvalue(point.theta))
+        decrement = jnp.hypot(proof.decrement, _proof.hidden(problem, point, proof.root))
+        return _newton.is_certified(spec, part, proof.root, decrement) & proof.sound
+
+    passed = (outcome.point.residual <= tol) & is_open(outcome, tol)
+    proved = jnp.bool_(False)
+    # In single precision, of correlated columns, some are too few.
+    for part_of in (_sampled.part_of_proof, lambda problem: problem):
+        by_part = functools.partial(by, part_of)
+        proved = _linalg.when(passed & ~proved, by_part, proved, (problem, outcome.point))
+    deficient = proved & jnp.any(problem.idle)
+    return outcome._replace(certified=outcome.certified | proved, deficient=deficient)
+
+
+def _unasked(spec: Spec) -> Spec:
+    """Of passes that do not ask whether a plane separates the classes, which costs as much again.
+
+    What they find is proved afterwards, where that matters.
+    """
+    return spec._replace(penalised=True)
+
+
+def _found(spec, problem, start, tol, cap, doubted) -> _newton.Outcome:
+    """Where the solver ends, and what one pass says of it."""
+    # A solver's last pass is not the one that is judged, and rounds otherwise.
+    further = spec.solver is None and not spec.penalised and spec.polished
+    below = (POLISHED if further else 0.9) * tol
+    # Here it is the one, where all weights are penalised.
+    enough = tol if spec.penalised else below
+    if _has_optimum(spec, problem, start) and not doubted:
+        theta, curved = _sampled.optimum(_unasked(spec), problem)
+        if not spec.penalised:
+            # A sample that is nearly separated leaves all to Newton's method.
+            told = jnp.any(theta != 0) | ~jnp.any(problem.free[: problem.centre.size])
+            cap = jnp.where(told, cap, 0)
+        found = _quasi.descend(_unasked(spec), problem, theta, curved, enough, cap)
+        return _outcome(problem, *found)
+    if is_truncated(spec):
+        point, steps, spent = _truncated.descend(spec, problem, start, enough, cap, doubted=doubted)
+        if not spec.penalised and start.size > NEWTON_LIMIT:  # of fewer Newton's method soon tells
+            point = _passes.light(spec, problem, point.theta)
+        return _outcome(problem, point, steps)._replace(trials=jnp.where(spent, cap, steps))
+    if doubted:
+        value, origin = _passes.objective(spec), _passes.value_at_origin(spec, problem)
+        start = jnp.where(value(start.reshape(-1), problem) <= origin, start, 0)
+    solver = solvers.lbfgs if spec.solver is None else spec.solver
+    if _loops.varies(problem, problem.rows.axis.name):
+        raise TypeError(
+            f"solver: the line search of {solver.__name__} does not take lanes that are dealt over "
+            "a mesh axis; solvers.newton does"
+        )
+
+    def run(begin, most, **units):
+        flat, steps, arrived = _iterate.warm_up(
+            solver,
+            _passes.objective(spec),
+            begin.reshape(-1),
+            (problem,),
+            hessian=_passes.hessian(spec),
+            size=lambda grad: _passes.residual(problem, grad.reshape(start.shape)),
+            # Its gradient is of other coordinates than the residual, which can be larger.
+            slack=slack(start.shape[0]),
+            tol=below,
+            max_steps=most,
+            **units,
+        )
+        return flat.reshape(start.shape), steps, arrived
+
+    if _may_be_simple(spec, problem, start):
+        theta, steps = _simply(spec, problem, start, run, cap)
+    else:
+        precondition, lower = preconditioner(spec, problem), None
+        if precondition is None and not isinstance(problem.rows, _rows.Streamed):
+            lower = jnp.sqrt(_sampled.diagonal(spec, problem))
+        theta, steps, _ = run(start, cap, precondition=precondition, lower=lower)
+    return without_hessian(spec, problem, theta, steps)
+
+
+def _may_be_simple(spec: Spec, problem: Problem, start: jax.Array) -> bool:
+    """Whether a fit that knows the diagonal of its Hessian alone may be quick."""
+    dense = not isinstance(problem.rows, _rows.Streamed) and _sampled.is_dense(problem)
+    return spec.solver is None and dense and not _has_optimum(spec, problem, start)
+
+
+def _simply(spec, problem, start, run, cap):
+    """`run` in units of the Hessian's diagonal where columns look independent, for some steps.
+
+    Where they do not, or it has not arrived, in units of a sample's Hessian.
+    """
+
+    def of_sample(problem):
+        return jnp.linalg.cholesky(_curvature(spec, problem))
+
+    def attempt(carry):
+        theta, steps, turn = carry
+        diagonal = jnp.diag(jnp.sqrt(_sampled.diagonal(spec, problem)))
+        lower = _linalg.when(turn > 0, of_sample, diagonal, (problem,))
+        most = jnp.where(turn > 0, cap - steps, jnp.minimum(cap, SIMPLE_STEPS))
+        theta, more, arrived = run(theta, most, lower=lower)
+        return theta, steps + more, jnp.where(arrived | (turn > 0), 2, 1)
+
+    turn = jnp.where(_sampled.are_independent(problem), 0, 1)
+    init = start, jnp.int32(0), turn
+    theta, steps, _ = jax.lax.while_loop(lambda c: c[2] < 2, *_loops.steady(attempt, init))
+    return theta, steps
+
+
+def slack(m: int) -> float:
+    """How much smaller than the residual a solver's own is to be."""
+    return 1 + math.sqrt(m)
+
+
+def without_hessian(spec, problem, theta, steps) -> _newton.Outcome:
+    """What one pass says of a point that another solver found."""
+    return _outcome(problem, _passes.light(spec, problem, theta), steps)
+
+
+def _outcome(problem: Problem, point: _passes.Point, steps: jax.Array) -> _newton.Outcome:
+    """What is proved of a point whose Hessian is not known."""
+    never = jnp.bool_(False)
+    # A penalty on every weight leaves only the bias free, which two classes hold.
+    coercive = ~jnp.any(problem.free[: problem.centre.size]) & ~jnp.any(problem.idle)
+    return _newton.Outcome(point, steps, steps, coercive, never, point.short == 0, never, never)
+
+
+def is_open(outcome: _newton.Outcome, tol: jax.Array) -> jax.Array:
+    """Whether nothing is proved yet."""
+    passed = outcome.certified & (outcome.point.residual <= tol)
+    return ~(passed | outcome.separated | outcome.quasi) & jnp.isfinite(outcome.point.value)
+
+
+def _has_optimum(spec: Spec, problem: Problem, start: jax.Array) -> bool:
+    """Whether that of a sample is worth what it costs."""
+    few = start.size <= NEWTON_LIMIT and _sampled.spares(problem)
+    return bool(spec.solver is None and few and start.shape[0] == 1)
+
+
+def preconditioner(spec: Spec, problem: Problem) -> jax.Array | None:
+    """Of a solver that starts at 0, `(p, p)`."""
+    return _curvature(spec, problem) if _sampled.is_dense(problem) else None
+
+
+def _curvature(spec: Spec, problem: Problem) -> jax.Array:
+    """About the Hessian where every score is 0, `(p, p)`, the same for each degree of freedom."""
+    plain = _sampled.without_offset(problem)
+    origin = jnp.zeros((problem.used.size, problem.spread.size), problem.spread.dtype)
+    return _sampled.curvature(spec, plain, origin, _sampled.FEW_ROWS)

@@ -112,7 +112,7 @@ def _by_newton(bias, complete, problem, tol, cap) -> Plane:
         work, back = _frame.in_row_space(problem)
     start = jnp.zeros((1, work.spread.size), work.spread.dtype)
     # The gap is of the order of the square of the gradient.
-    floor = float(jnp.finfo(start.dtype).eps) ** (2 / 3)
+    floor = float(jnp.finfo(start.dtype).eps) ** (5 / 6)
     origin = _passes.value_at_origin(spec, work)
     floor = jnp.asarray(floor, tol.dtype)
     run = _newton.descend(spec, work, start, origin, floor, cap, 0, doubted=False)
@@ -169,6 +169,7 @@ def _spec(bias: bool) -> _passes.Spec:
         bias=bias,
         complete=False,
         penalised=True,
+        polished=False,
     )
 
 

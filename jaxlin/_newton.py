@@ -148,8 +148,10 @@ def advance(spec, doubted, problem, columns, tol, before, polished, run: Run) ->
     tail = 4 * jnp.sqrt(jnp.finfo(flat.dtype).eps)
     trial, hess = _passes.measure(spec, problem, point.theta + step, columns)
     curvature = _linalg.form(run.hess, flat)
+    # What is known of J at 0 is rounded otherwise than a pass there.
+    there = jnp.isinf(point.residual) & ~jnp.any(point.theta + step != 0)
     verdict = _iterate.judge(
-        (point.value, point.residual),
+        (jnp.where(there, trial.value, point.value), point.residual),
         (trial.value, trial.residual),
         -jnp.sum(point.grad * step) - curvature / 2,
         run.damping,

@@ -74,7 +74,10 @@ def _of_rows(rows: _rows.Rows, k: int, per_class: bool) -> Scatter:
 def without_rounding(
     s: Scatter, rows: _rows.Rows, columns: Callable[[_rows.Rows], jax.Array]
 ) -> Scatter:
-    """The same, 0 in columns that hold one value in each class, whatever rounding made of that."""
+    """The same, of columns that hold one value in each class, whatever rounding made of that.
+
+    Their scatter is 0, and their means are the values.
+    """
     eps = float(jnp.finfo(s.scatter.dtype).eps)
     level = _level(s, DOUBTFUL_ULPS)
     level = level if s.scatter.ndim == 3 else jnp.sum(level, axis=0)
@@ -92,12 +95,16 @@ def without_rounding(
         most, less = ends_of_all[:, 0], ends_of_all[:, 1]
         same = most + less <= EQUAL_ULPS * eps * jnp.maximum(jnp.abs(most), jnp.abs(less))
         same |= (s.rows == 0)[:, None]
-        return same if s.scatter.ndim == 3 else jnp.all(same, axis=0)
+        return same if s.scatter.ndim == 3 else jnp.all(same, axis=0), most
 
     bare = jax.lax.stop_gradient(rows._replace(offset=None))
-    never = jnp.zeros_like(doubtful)
-    flat = doubtful & _linalg.when(jnp.any(doubtful), constant, never, (bare,))
-    return s._replace(scatter=_without(s.scatter, flat))
+    nothing = jnp.zeros_like(doubtful), jnp.zeros_like(s.offset)
+    same, value = _linalg.when(jnp.any(doubtful), constant, nothing, (bare,))
+    flat = doubtful & same
+    here = jnp.broadcast_to(flat, s.offset.shape) & (s.rows > 0)[:, None]
+    rounded = jnp.where(here, s.offset - (value - s.centre[None, :]), 0)
+    offset = s.offset - jax.lax.stop_gradient(rounded)
+    return s._replace(offset=offset, scatter=_without(s.scatter, flat))
 
 
 def largest_of_each_class(values: jax.Array, weight: jax.Array, y: jax.Array, k: int) -> jax.Array:
@@ -109,8 +116,12 @@ def largest_of_each_class(values: jax.Array, weight: jax.Array, y: jax.Array, k:
 def _level(s: Scatter, ulps: float) -> jax.Array:
     """What of each class's scatter `(k, d)` rounding of so many ulps may be."""
     eps = float(jnp.finfo(s.scatter.dtype).eps)
-    size = jnp.abs(s.centre)[None, :] + jnp.abs(s.offset)
-    return s.weight[:, None] * (ulps * eps * size) ** 2
+    return s.weight[:, None] * (ulps * eps * _size(s)) ** 2
+
+
+def _size(s: Scatter) -> jax.Array:
+    """What the means are rounded by, `(k, d)`."""
+    return jnp.abs(s.centre)[None, :] + jnp.abs(s.offset)
 
 
 @jax.custom_jvp
@@ -263,7 +274,7 @@ def combine(a: Scatter, b: Scatter) -> Scatter:
     weight = a.weight + b.weight
     centre = jnp.where(jnp.any(a.rows > 0), a.centre, b.centre)
     moved = jnp.where((b.rows > 0)[:, None], b.offset + (b.centre - centre)[None, :], 0)
-    apart = jnp.where((a.rows > 0)[:, None], moved - a.offset, moved)
+    apart = jnp.where((a.rows > 0)[:, None], _told_apart(a, b, moved - a.offset), moved)
     share = b.weight / jnp.where(weight > 0, weight, 1)
     offset = a.offset + share[:, None] * apart
     return Scatter(
@@ -275,6 +286,15 @@ def combine(a: Scatter, b: Scatter) -> Scatter:
     )
 
 
+def _told_apart(a: Scatter, b: Scatter, apart: jax.Array) -> jax.Array:
+    """How far the means are `apart (k, d)`; 0 where both are of equal numbers that may be one."""
+    eps = float(jnp.finfo(apart.dtype).eps)
+    near = jnp.abs(apart) <= MEAN_ULPS * eps * jnp.maximum(_size(a), _size(b))
+    both = [jnp.diagonal(s.scatter, axis1=-2, axis2=-1) == 0 for s in (a, b)]
+    flat = jnp.broadcast_to(both[0] & both[1], apart.shape)
+    return apart - jax.lax.stop_gradient(jnp.where(near & flat, apart, 0))
+
+
 def remove(whole: Scatter, part: Scatter) -> Scatter:
     """The statistics of what is left of `whole` without `part`."""
     weight = jnp.maximum(whole.weight - part.weight, 0)
@@ -282,7 +302,8 @@ def remove(whole: Scatter, part: Scatter) -> Scatter:
     left = (rows > 0)[:, None]
     moved = part.offset + (part.centre - whole.centre)[None, :]
     share = part.weight / jnp.where(weight > 0, weight, 1)
-    apart = jnp.where(left & (part.rows > 0)[:, None], whole.offset - moved, 0)
+    apart = _told_apart(whole, part, whole.offset - moved)
+    apart = jnp.where(left & (part.rows > 0)[:, None], apart, 0)
     offset = jnp.where(left, whole.offset + share[:, None] * apart, 0)
     # The rest lies at `apart * (1 + share)` from the part.
     lost = _spread(part.weight * (1 + share), apart, whole.scatter.ndim == 3)

@@ -118,6 +118,12 @@ FAULTS = [
     *of(
         "_newton.py",
         (
+            "J at 0 is what it is known to be, to the last digit",
+            "(jnp.where(there, trial.value, point.value), point.residual)",
+            "(point.value, point.residual)",
+            "sampled::newtons_method_leaves_0_though_J_is_known_there_by_a_few_ulps_less",
+        ),
+        (
             "a start that is far is never taken",
             "poor = late | (trial.value > point.value / 2)",
             "poor = late | (trial.value < point.value)",
@@ -1347,6 +1353,18 @@ FAULTS = [
     *of(
         "_scatter.py",
         (
+            "means of equal numbers are apart by their rounding",
+            "apart - jax.lax.stop_gradient(jnp.where(near & flat, apart, 0))",
+            "apart",
+            "closed_forms::parts_know_a_column_of_one_value_in_each_class",
+        ),
+        (
+            "the mean of equal numbers is rounded",
+            "offset = s.offset - jax.lax.stop_gradient(rounded)",
+            "offset = s.offset",
+            "closed_forms::parts_know_a_column_of_one_value_in_each_class",
+        ),
+        (
             "what is 0 has no derivative",
             "return _without(*primals), tangents[0]",
             "return _without(*primals), _without(tangents[0], primals[1])",
@@ -2063,6 +2081,12 @@ FAULTS = [
     ),
     *of(
         "resample.py",
+        (
+            "a tie is lost to rounding",
+            "TIED_ULPS = 100",
+            "TIED_ULPS = 0",
+            "resample::the_labels_observed_are_as_good_as_themselves",
+        ),
         (
             "factorisations beside those of the fit before",
             "later = _linalg.after((values, info), weights)",

@@ -489,6 +489,27 @@ def test_weights_on_one_row_leave_no_digits():
     assert list(map(bool, sound)) == [True, False]
 
 
+@pytest.mark.parametrize("fit", [least_squares.fit, lda.fit])
+def test_the_labels_observed_are_as_good_as_themselves(fit):
+    """Of six rows there are 20 labellings, of which they and their converse are the best."""
+    y = np.array([0, 0, 0, 1, 1, 1])
+    x = np.random.default_rng(3).normal(size=(6, 1)) + 4 * y[:, None]
+    folds = resample.leave_one_out(6)
+    value, null, p = resample.permutation_test(KEY, fit, metrics.log_loss, x, y, folds, draws=999)
+    best = int(np.sum(np.asarray(null) <= value * (1 + 1e-12)))
+    assert best > 50 and p == (1 + best) / 1000
+
+
+def test_a_value_that_is_infinite_is_compared():
+    def metric(scores, y, *, sample_weight):
+        return jnp.sum(sample_weight * jnp.where(y == 0, jnp.inf, 0.0))
+
+    y = np.arange(6) % 2
+    x, folds = np.arange(6.0)[:, None], resample.leave_one_out(6)
+    test = partial(resample.permutation_test, KEY, lda.fit, metric, x, y, folds, draws=9)
+    assert test(larger_is_better=False)[2] == test(larger_is_better=True)[2] == 1
+
+
 def test_a_permutation_test_by_closed_form_is_the_loop():
     x, y, weight, _ = labelled(n=24)
     y = np.where(np.arange(24) < 4, 2, y % 2)  # a fold may lack the third class

@@ -495,6 +495,20 @@ def test_a_gradient_that_rounding_hides_proves_nothing():
     assert proof(found_at(1.0)).certified and not proof(found_at(12.0)).certified
 
 
+@pytest.mark.parametrize("doubted", [False, True])
+@pytest.mark.parametrize("begin", [0.0, 30.0])
+def test_newtons_method_leaves_0_though_J_is_known_there_by_a_few_ulps_less(begin, doubted):
+    """A pass sums 100,000 equal numbers otherwise than what tells J at 0."""
+    problem = problem_of(*drawn(300, 3))
+    start = jnp.full((1, 4), begin)
+    origin = np.log(2) * (1 - 1e-13)
+    find = jax.jit(
+        lambda p: _newton.descend(SPEC, p, start, origin, 1e-10, jnp.int32(50), 0, doubted=doubted)
+    )
+    run = find(problem)
+    assert run.point.residual <= 1e-10 and run.steps < 12
+
+
 def test_without_a_penalty_separable_data_are_soon_left_to_newtons_method(any_size):
     """A line search would follow them to infinity by a thousand steps."""
     for n in (200, 2700):

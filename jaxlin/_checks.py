@@ -347,7 +347,7 @@ def raise_if_invalid(
     finite: dict[str, Any] | None = None,
     fractions: dict[str, Any] | None = None,
 ) -> None:
-    """Raise a ValueError that says what is wrong, if the status is concrete and INVALID_DATA.
+    """Raise a ValueError that says what is wrong, if all is concrete and the status INVALID_DATA.
 
     Args:
       info: what the compiled fit returned.
@@ -358,7 +358,10 @@ def raise_if_invalid(
       finite: named values that must be finite; those of `(n,)` where there is weight.
       fractions: named values that must lie in [0, 1].
     """
-    if not (concrete(info.status) and np.any(np.asarray(info.status) == Status.INVALID_DATA)):
+    # Under `jax.grad` a status may be concrete that comes of values that are not.
+    if not concrete((info.status, data, nonnegative, positive, finite, fractions)):
+        return
+    if not np.any(np.asarray(info.status) == Status.INVALID_DATA):
         return
     problems = _row_problems(data, num_classes)
     problems += _value_problems(data, nonnegative or {}, finite or {}, fractions or {})

@@ -4,9 +4,10 @@
 
 Reach for these where a method is binary by nature (the perceptron, the support vector machine);
 `softmax` and `lda` treat k classes as one problem, and their probabilities are the better for it.
-Each binary fit is one lane of a vmap: every option goes unchanged to each, and one Info speaks for
-all: the worst status, the largest residual and number of steps, the sum of the objectives, over the
-classes that are present. Weights tell the rows of a pair from the others, so x is shared and never
+Each binary fit is one lane of a vmap: every option goes to each (numbers are traced;
+`functools.partial(fit, ...)` keeps them static), and one Info speaks for all: the worst status, the
+largest residual and number of steps, the sum of the objectives, over the classes that are present.
+Weights tell the rows of a pair from the others, so x is shared and never
 copied. But where labels are known when a program is made, and pairs are a small part of all rows,
 lanes of this package's fits see no more than their own: as many pairs at a time as fit in a cache.
 Shapes: `n` examples, `d` features, `k` classes, `p` = k (k - 1) / 2 pairs.

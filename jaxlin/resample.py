@@ -340,7 +340,8 @@ def refit(
       y: `(n,)`, or what the fit takes.
       weights: `(lanes, n)`, of `bootstrap` or any other.
       batch_size: lanes at a time; by default chosen from the shapes.
-      **options: handed to the fit unchanged. `num_classes` may be left out, eagerly.
+      **options: handed to the fit, numbers among them traced: `functools.partial(fit, ...)` keeps
+        them static. `num_classes` may be left out, eagerly.
 
     Returns:
       `(params, info)`, each with a leading axis of lanes.
@@ -392,7 +393,8 @@ def cross_validate(
       held_out: `(folds, n)`, nonzero where a fold is judged; by default where `weights` is 0.
       sample_weight: `(n,)`; a row of weight 0 neither trains nor judges.
       batch_size: folds at a time; by default chosen from the shapes.
-      **options: handed to the fit unchanged. `num_classes` may be left out, eagerly.
+      **options: handed to the fit, numbers among them traced: `functools.partial(fit, ...)` keeps
+        them static. `num_classes` may be left out, eagerly.
 
     Returns:
       `(values, info)`: the metric of each fold `(folds,)`, followed by the metric's own axes if
@@ -441,7 +443,8 @@ def permutation_test(
 
     The value is the mean of the metric over the folds; the null distribution is the same with the
     labels of the rows that have weight permuted. The same key permutes every lane of a vmap alike:
-    over many datasets, `null.max(0)` is the distribution of the maximum statistic.
+    over many datasets, `null.max(0)` is the distribution of the maximum statistic, those left out
+    whose value is NaN.
 
     Args:
       key: a PRNG key.
@@ -451,7 +454,8 @@ def permutation_test(
       larger_is_better: static; False for a loss. By default so for `metrics.log_loss` and
         `metrics.brier`, and True for any other metric.
       batch_size: permutations at a time; by default chosen from the shapes.
-      **options: handed to the fit unchanged. `num_classes` may be left out, eagerly.
+      **options: handed to the fit, numbers among them traced: `functools.partial(fit, ...)` keeps
+        them static. `num_classes` may be left out, eagerly.
 
     Returns:
       `(value (), null (draws,), p_value ())`, p = (1 + draws at least as good) / (1 + draws)
@@ -566,7 +570,8 @@ def select(
         `metrics.brier`, and True for any other metric.
       one_standard_error: static, whether that rule decides.
       batch_size: fits at a time; by default chosen from the shapes.
-      **options: handed to the fit unchanged. `num_classes` may be left out, eagerly.
+      **options: handed to the fit, numbers among them traced: `functools.partial(fit, ...)` keeps
+        them static. `num_classes` may be left out, eagerly.
 
     Returns:
       `(params, info, l2)`: the fit to all rows, and the penalty it was made with, `()` or `(d,)`.

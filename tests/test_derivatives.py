@@ -268,3 +268,19 @@ def test_a_column_of_one_value_under_a_penalty(fit, options, n):
     near, far = ((weights(x + s * move) - weights(x - s * move)) / (2 * s) for s in (h, 2 * h))
     np.testing.assert_allclose(found, (4 * near - far) / 3, rtol=1e-5, atol=1e-7)
     assert np.all(np.abs(found[..., 2]) > 1e-3)
+
+
+@pytest.mark.parametrize("wrong", ["x", "y", "l2"])
+def test_what_is_not_valid_raises_in_no_derivative(wrong):
+    """Eagerly a status may be known where what it comes of is traced."""
+    x, y = np.arange(8.0).reshape(4, 2) % 3, np.array([0, 1, 0, 1])
+    x[1, 1] = np.nan if wrong == "x" else x[1, 1]
+    y, l2 = y + 2 * (wrong == "y"), -0.1 if wrong == "l2" else 0.1
+    for module in (logistic, softmax, least_squares):
+        options = {} if module is logistic else {"num_classes": 2}
+        fit = functools.partial(module.fit, x, y, **options)
+
+        def weight(l2, fit=fit):
+            return jnp.sum(fit(l2=l2)[0].weights[..., 0])
+
+        assert np.isnan(jax.grad(weight)(l2)) and np.isnan(jax.jvp(weight, (l2,), (1.0,))[1])

@@ -3,8 +3,8 @@
 The hinge and the hard margin are found by the interior point method of `_interior`. The squared
 hinge is smooth, its gradient piecewise linear: Newton's method ends after a few steps on the piece
 that holds the optimum (Keerthi and DeCoste, 2005, "A modified finite Newton method for fast
-solution of large scale linear SVMs"); where it does not, the interior point method does. Its
-optimum has a derivative.
+solution of large scale linear SVMs"), of many rows after steps of `_quasi` towards it; where it
+does not, the interior point method does. Its optimum has a derivative.
 
 Shapes: `n` rows, `d` features; theta is `(1, p)` in the frame of `_frame`.
 """
@@ -24,13 +24,18 @@ from jaxlin import (
     _loops,
     _newton,
     _passes,
+    _quasi,
     _rows,
+    _sampled,
     losses,
 )
 from jaxlin._frame import Problem
 from jaxlin._gap import Bound, Kind
 from jaxlin._linalg import dot
 from jaxlin.types import Linear
+
+# Of more entries of x a Hessian takes as long as several gradients.
+MANY_ENTRIES = 1_000_000
 
 
 class Plane(NamedTuple):
@@ -110,12 +115,11 @@ def _by_newton(bias, complete, problem, tol, cap) -> Plane:
     work, back = problem, lambda theta: theta
     if n < d and not shared:
         work, back = _frame.in_row_space(problem)
-    start = jnp.zeros((1, work.spread.size), work.spread.dtype)
     # The gap is of the order of the square of the gradient.
-    floor = float(jnp.finfo(start.dtype).eps) ** (5 / 6)
+    floor = jnp.asarray(float(jnp.finfo(tol.dtype).eps) ** (5 / 6), tol.dtype)
+    start, before = _begun(spec, work, floor, cap)
     origin = _passes.value_at_origin(spec, work)
-    floor = jnp.asarray(floor, tol.dtype)
-    run = _newton.descend(spec, work, start, origin, floor, cap, 0, doubted=False)
+    run = _newton.descend(spec, work, start, origin, floor, cap, before, doubted=False)
     params, bound = _returned(kind, bias, problem, back(run.point.theta)[0], tol)
     found = Plane(params, bound, run.steps, jnp.bool_(False), ~(bound.gap <= tol))
     if not complete or shared:  # the other method is no sum over rows
@@ -133,6 +137,33 @@ def _by_newton(bias, complete, problem, tol, cap) -> Plane:
     needed = found.unsettled & jnp.any(problem.rows.weight > 0)
     found = _linalg.when(needed, more, found, (problem, found))
     return found._replace(unsettled=jnp.bool_(False))
+
+
+def _begun(spec, problem, goal, cap) -> tuple[jax.Array, jax.Array]:
+    """Where Newton's method begins, and after how many steps that led there.
+
+    Of many rows that is beside the optimum, for which a few passes without Hessian do. Lanes begin
+    at 0: one Hessian after the other, they are done before such passes are.
+    """
+    start = jnp.zeros((1, problem.spread.size), problem.spread.dtype), jnp.int32(0)
+    shared = problem.rows.axis.name is not None
+    many = problem.rows.x.size > MANY_ENTRIES and _sampled.spares(problem)
+    if shared or not (many and _sampled.is_dense(problem)):
+        return start
+
+    @jax.custom_batching.custom_vmap
+    def near(problem, goal, cap):
+        theta, curved = _sampled.optimum(spec, problem)
+        point, steps = _quasi.descend(spec, problem, theta, curved, goal, cap)
+        return point.theta, steps
+
+    @near.def_vmap
+    def _(axis_size, in_batched, *operands):
+        if not any(jax.tree.leaves(in_batched)):  # only tangents are of lanes
+            return near.fun(*operands), (False, False)
+        return start, (False, False)
+
+    return near(problem, goal, cap)
 
 
 def differentiable(

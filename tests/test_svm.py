@@ -1,5 +1,7 @@
 """Planes of large margin: exact answers, gaps that hold in float64, and proofs of no plane."""
 
+from functools import partial
+
 import chex
 import jax
 import jax.numpy as jnp
@@ -910,3 +912,23 @@ def test_support_vectors_of_params_and_rows_of_two_dtypes():
     x, y = np.array([[0.0], [1.0], [3.0], [4.0]]), np.array([0, 0, 1, 1])
     params, _ = svm.fit_hard_margin(x.astype(np.float32), y)
     assert svm.support(params, x, y).tolist() == [False, True, True, False]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_squared_hinge_of_many_rows_is_that_of_fewer_that_count_more(dtype):
+    """Of many rows it begins beside the optimum of a sample; of fewer, and in lanes, at 0."""
+    n = 250_000
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(n, 3)).astype(dtype)
+    y = (x @ [1.0, -1.0, 0.5] + rng.normal(size=n) > 0).astype(int)
+    fit = partial(svm.fit, l2=0.01, loss=losses.squared_hinge)
+    few, _ = fit(x, y)
+    both, labels = np.concatenate([x, x]), np.concatenate([y, y])
+    many, info = jax.jit(fit)(both, labels)
+    lanes, infos = jax.jit(jax.vmap(partial(fit, both)))(np.stack([labels, 1 - labels]))
+    assert info.status == Status.CONVERGED and (infos.status == Status.CONVERGED).all()
+    tol = 1e-10 if dtype == np.float64 else 1e-5
+    assert_close(many, few, tol)
+    assert_close(lane(lanes, 0), few, tol)
+    _, short = fit(both, labels, max_steps=1, tol=0.0)
+    assert short.status == Status.MAX_STEPS and short.steps == 1

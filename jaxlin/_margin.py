@@ -3,8 +3,8 @@
 The hinge and the hard margin are found by the interior point method of `_interior`. The squared
 hinge is smooth, its gradient piecewise linear: Newton's method ends after a few steps on the piece
 that holds the optimum (Keerthi and DeCoste, 2005, "A modified finite Newton method for fast
-solution of large scale linear SVMs"), of many rows after steps of `_quasi` towards it; where it
-does not, the interior point method does. Its optimum has a derivative.
+solution of large scale linear SVMs"), of many rows from the optimum of a sample; where it does not,
+the interior point method does. Its optimum has a derivative.
 
 Shapes: `n` rows, `d` features; theta is `(1, p)` in the frame of `_frame`.
 """
@@ -24,7 +24,6 @@ from jaxlin import (
     _loops,
     _newton,
     _passes,
-    _quasi,
     _rows,
     _sampled,
     losses,
@@ -34,7 +33,7 @@ from jaxlin._gap import Bound, Kind
 from jaxlin._linalg import dot
 from jaxlin.types import Linear
 
-# Of more entries of x a Hessian takes as long as several gradients.
+# Of more entries of x the optimum of a sample is worth what is compiled for it.
 MANY_ENTRIES = 1_000_000
 
 
@@ -110,16 +109,18 @@ def _returned(kind, bias, problem, theta, tol, dual=None) -> tuple[Linear, Bound
 
 
 def _by_newton(bias, complete, problem, tol, cap) -> Plane:
-    kind, spec = Kind.SQUARED, _spec(bias)
+    single = tol.dtype.itemsize <= 4
+    kind, spec = Kind.SQUARED, _spec(bias, polished=single)
     (n, d), shared = problem.rows.x.shape, problem.rows.axis.name is not None
     work, back = problem, lambda theta: theta
     if n < d and not shared:
         work, back = _frame.in_row_space(problem)
-    # The gap is of the order of the square of the gradient.
-    floor = jnp.asarray(float(jnp.finfo(tol.dtype).eps) ** (5 / 6), tol.dtype)
-    start, before = _begun(spec, work, floor, cap)
+    # The gap is of the order of the square of the gradient. Of that little is rounding in double
+    # precision; in single a step past it is worth its while.
+    floor = jnp.asarray(float(jnp.finfo(tol.dtype).eps) ** (2 / 3 if single else 5 / 6), tol.dtype)
+    start = _begun(spec, work)
     origin = _passes.value_at_origin(spec, work)
-    run = _newton.descend(spec, work, start, origin, floor, cap, before, doubted=False)
+    run = _newton.descend(spec, work, start, origin, floor, cap, 0, doubted=False)
     params, bound = _returned(kind, bias, problem, back(run.point.theta)[0], tol)
     found = Plane(params, bound, run.steps, jnp.bool_(False), ~(bound.gap <= tol))
     if not complete or shared:  # the other method is no sum over rows
@@ -139,31 +140,21 @@ def _by_newton(bias, complete, problem, tol, cap) -> Plane:
     return found._replace(unsettled=jnp.bool_(False))
 
 
-def _begun(spec, problem, goal, cap) -> tuple[jax.Array, jax.Array]:
-    """Where Newton's method begins, and after how many steps that led there.
-
-    Of many rows that is beside the optimum, for which a few passes without Hessian do. Lanes begin
-    at 0: one Hessian after the other, they are done before such passes are.
-    """
-    start = jnp.zeros((1, problem.spread.size), problem.spread.dtype), jnp.int32(0)
-    shared = problem.rows.axis.name is not None
+def _begun(spec: _passes.Spec, problem: Problem) -> jax.Array:
+    """Where Newton's method begins: of many rows at the optimum of a sample, in lanes at 0."""
+    nothing = jnp.zeros((1, problem.spread.size), problem.spread.dtype)
     many = problem.rows.x.size > MANY_ENTRIES and _sampled.spares(problem)
-    if shared or not (many and _sampled.is_dense(problem)):
-        return start
-
-    @jax.custom_batching.custom_vmap
-    def near(problem, goal, cap):
-        theta, curved = _sampled.optimum(spec, problem)
-        point, steps = _quasi.descend(spec, problem, theta, curved, goal, cap)
-        return point.theta, steps
+    if problem.rows.axis.name is not None or not (many and _sampled.is_dense(problem)):
+        return nothing
+    near = jax.custom_batching.custom_vmap(lambda problem: _sampled.optimum(spec, problem)[0])
 
     @near.def_vmap
-    def _(axis_size, in_batched, *operands):
+    def _(axis_size, in_batched, problem):
         if not any(jax.tree.leaves(in_batched)):  # only tangents are of lanes
-            return near.fun(*operands), (False, False)
-        return start, (False, False)
+            return near.fun(problem), False
+        return nothing, False
 
-    return near(problem, goal, cap)
+    return near(problem)
 
 
 def differentiable(
@@ -191,7 +182,7 @@ def differentiable(
     return params, 2 * jnp.maximum(1 - sign * scores, 0)
 
 
-def _spec(bias: bool) -> _passes.Spec:
+def _spec(bias: bool, *, polished: bool = True) -> _passes.Spec:
     return _passes.Spec(
         loss=_squared_hinge,
         curvature=_curvature,
@@ -200,7 +191,7 @@ def _spec(bias: bool) -> _passes.Spec:
         bias=bias,
         complete=False,
         penalised=True,
-        polished=False,
+        polished=polished,
     )
 
 

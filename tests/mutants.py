@@ -2101,8 +2101,8 @@ FAULTS = [
         ),
         (
             "a null as good does not count",
-            "good = null >= value[None] if _larger",
-            "good = null > value[None] if _larger",
+            "good = null >= (value - near)[None] if larger",
+            "good = null > (value + near)[None] if larger",
             "resample::a_null_as_good_counts",
         ),
         (

@@ -358,10 +358,10 @@ def raise_if_invalid(
       finite: named values that must be finite; those of `(n,)` where there is weight.
       fractions: named values that must lie in [0, 1].
     """
-    # Under `jax.grad` a status may be concrete that comes of values that are not.
-    if not concrete((info.status, data, nonnegative, positive, finite, fractions)):
+    if not (concrete(info.status) and np.any(np.asarray(info.status) == Status.INVALID_DATA)):
         return
-    if not np.any(np.asarray(info.status) == Status.INVALID_DATA):
+    # Under `jax.grad` a status may be concrete that comes of values that are not.
+    if not concrete((data, nonnegative, positive, finite, fractions)):
         return
     problems = _row_problems(data, num_classes)
     problems += _value_problems(data, nonnegative or {}, finite or {}, fractions or {})

@@ -289,7 +289,7 @@ def combine(a: Scatter, b: Scatter) -> Scatter:
 def _told_apart(a: Scatter, b: Scatter, apart: jax.Array) -> jax.Array:
     """How far the means are `apart (k, d)`; 0 where both are of equal numbers that may be one."""
     eps = float(jnp.finfo(apart.dtype).eps)
-    near = jnp.abs(apart) <= MEAN_ULPS * eps * jnp.maximum(_size(a), _size(b))
+    near = jnp.abs(apart) <= 2 * EQUAL_ULPS * eps * jnp.maximum(_size(a), _size(b))
     both = [jnp.diagonal(s.scatter, axis1=-2, axis2=-1) == 0 for s in (a, b)]
     flat = jnp.broadcast_to(both[0] & both[1], apart.shape)
     return apart - jax.lax.stop_gradient(jnp.where(near & flat, apart, 0))

@@ -156,6 +156,7 @@ def fit(
         bias=_checks.static(bias, bool, "bias"),
         penalised=_risk.penalised(l2, dtype),
         polished=tol is None,
+        entropy=True,
     )
     params, info = _risk.run(
         _fit,

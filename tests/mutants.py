@@ -118,6 +118,18 @@ FAULTS = [
     *of(
         "_newton.py",
         (
+            "the first step is Newton's own",
+            "following = jnp.where(there, _lengthened(",
+            "following = jnp.where(False, _lengthened(",
+            "logistic::the_first_step_is_about_as_long_as_to_the_optimum",
+        ),
+        (
+            "the first step is as long as a regression's would have to be",
+            "share = jnp.minimum(share, part / 2)",
+            "return step / (1 - share)",
+            "logistic::the_first_step_is_never_refused",
+        ),
+        (
             "J at 0 is what it is known to be, to the last digit",
             "(jnp.where(there, trial.value, point.value), point.residual)",
             "(point.value, point.residual)",

@@ -3,13 +3,15 @@
 The hinge and the hard margin are found by the interior point method of `_interior`. The squared
 hinge is smooth, its gradient piecewise linear: Newton's method ends after a few steps on the piece
 that holds the optimum (Keerthi and DeCoste, 2005, "A modified finite Newton method for fast
-solution of large scale linear SVMs"), of many rows from the optimum of a sample; where it does not,
-the interior point method does. Its optimum has a derivative.
+solution of large scale linear SVMs"); where it does not, the interior point method does. Of many
+rows a sample's optimum and curvature lead there without another Hessian, as in `_quasi`, but where
+that is slow. Its optimum has a derivative.
 
 Shapes: `n` rows, `d` features; theta is `(1, p)` in the frame of `_frame`.
 """
 
 import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -24,6 +26,7 @@ from jaxlin import (
     _loops,
     _newton,
     _passes,
+    _quasi,
     _rows,
     _sampled,
     losses,
@@ -33,8 +36,9 @@ from jaxlin._gap import Bound, Kind
 from jaxlin._linalg import dot
 from jaxlin.types import Linear
 
-# Of more entries of x the optimum of a sample is worth what is compiled for it.
-MANY_ENTRIES = 1_000_000
+# Of more entries of x the optimum of a sample is worth what is compiled for it, and so many steps
+# from there tell whether a Hessian is worth its while.
+MANY_ENTRIES, PATIENCE = 1_000_000, 5
 
 
 class Plane(NamedTuple):
@@ -68,7 +72,7 @@ def solve(
     """
     never = jnp.bool_(False)
     if kind is Kind.SQUARED:
-        return _by_newton(bias, complete, problem, tol, cap)
+        return _of_squares(bias, complete, problem, tol, cap)
     problem = _frame.held(problem)
     # The objective of a hard margin may be scaled, as columns of about unit variance want it.
     root = jax.lax.rsqrt(problem.penalty) / jnp.maximum(problem.unit, 1)
@@ -108,19 +112,62 @@ def _returned(kind, bias, problem, theta, tol, dual=None) -> tuple[Linear, Bound
     return params, _gap.proved(kind, problem, params, theta, dual, slack, tol)
 
 
-def _by_newton(bias, complete, problem, tol, cap) -> Plane:
+def _of_squares(bias, complete, problem, tol, cap) -> Plane:
+    """The squared hinge: of many rows from the optimum of a sample, in lanes by Newton's method."""
+    by_newton: Callable[..., Plane] = functools.partial(_by_newton, bias, complete)
+    nothing = jnp.zeros((1, problem.spread.size), problem.spread.dtype), jnp.int32(0)
+    many = problem.rows.x.size > MANY_ENTRIES and problem.rows.axis.name is None
+    if not (many and _sampled.spares(problem) and _sampled.is_dense(problem)):
+        return by_newton(problem, tol, cap, *nothing)
+
+    @jax.custom_batching.custom_vmap
+    def alone(problem, tol, cap):
+        found = _by_sample(bias, problem, tol, cap)
+        if not complete:
+            return found
+        begun = found.bound.theta[None], found.steps
+        return _linalg.when(found.unsettled, by_newton, found, (problem, tol, cap, *begun))
+
+    @alone.def_vmap
+    def _(axis_size, in_batched, *operands):
+        if not any(jax.tree.leaves(in_batched)):  # only tangents are of lanes
+            found = alone.fun(*operands)
+            return found, jax.tree.map(lambda _: False, found)
+        axes = [jax.tree.map(lambda batched: 0 if batched else None, b) for b in in_batched]
+        lanes = jax.vmap(by_newton, in_axes=(*axes, None, None), axis_size=axis_size)
+        found = lanes(*operands, *nothing)
+        return found, jax.tree.map(lambda _: True, found)
+
+    return alone(problem, tol, cap)
+
+
+def _by_sample(bias, problem, tol, cap) -> Plane:
+    """By passes without a Hessian of all rows, which costs as much as several of them."""
+    spec = _spec(bias)
+    start, curved = _sampled.optimum(spec, problem)
+    eps = float(jnp.finfo(tol.dtype).eps)
+    # The gap is about the gradient's square over the penalty.
+    least = jnp.min(jnp.where(problem.penalty > 0, problem.penalty, jnp.inf))
+    enough = jnp.clip(jnp.sqrt(tol * least) / 4, 8 * eps, eps**0.75)
+    point, steps = _quasi.descend(spec, problem, start, curved, enough, cap, PATIENCE)
+    params, bound = _returned(Kind.SQUARED, bias, problem, point.theta[0], tol)
+    return Plane(params, bound, steps, jnp.bool_(False), ~(bound.gap <= tol))
+
+
+def _by_newton(bias, complete, problem, tol, cap, start, before) -> Plane:
+    """From `start (1, p)`, to which `before` steps led."""
     single = tol.dtype.itemsize <= 4
     kind, spec = Kind.SQUARED, _spec(bias, polished=single)
     (n, d), shared = problem.rows.x.shape, problem.rows.axis.name is not None
     work, back = problem, lambda theta: theta
     if n < d and not shared:
         work, back = _frame.in_row_space(problem)
+        start = jnp.zeros((1, work.spread.size), start.dtype)
     # The gap is of the order of the square of the gradient. Of that little is rounding in double
     # precision; in single a step past it is worth its while.
     floor = jnp.asarray(float(jnp.finfo(tol.dtype).eps) ** (2 / 3 if single else 5 / 6), tol.dtype)
-    start = _begun(spec, work)
     origin = _passes.value_at_origin(spec, work)
-    run = _newton.descend(spec, work, start, origin, floor, cap, 0, doubted=False)
+    run = _newton.descend(spec, work, start, origin, floor, cap, before, doubted=False)
     params, bound = _returned(kind, bias, problem, back(run.point.theta)[0], tol)
     found = Plane(params, bound, run.steps, jnp.bool_(False), ~(bound.gap <= tol))
     if not complete or shared:  # the other method is no sum over rows
@@ -138,23 +185,6 @@ def _by_newton(bias, complete, problem, tol, cap) -> Plane:
     needed = found.unsettled & jnp.any(problem.rows.weight > 0)
     found = _linalg.when(needed, more, found, (problem, found))
     return found._replace(unsettled=jnp.bool_(False))
-
-
-def _begun(spec: _passes.Spec, problem: Problem) -> jax.Array:
-    """Where Newton's method begins: of many rows at the optimum of a sample, in lanes at 0."""
-    nothing = jnp.zeros((1, problem.spread.size), problem.spread.dtype)
-    many = problem.rows.x.size > MANY_ENTRIES and _sampled.spares(problem)
-    if problem.rows.axis.name is not None or not (many and _sampled.is_dense(problem)):
-        return nothing
-    near = jax.custom_batching.custom_vmap(lambda problem: _sampled.optimum(spec, problem)[0])
-
-    @near.def_vmap
-    def _(axis_size, in_batched, problem):
-        if not any(jax.tree.leaves(in_batched)):  # only tangents are of lanes
-            return near.fun(problem), False
-        return nothing, False
-
-    return near(problem)
 
 
 def differentiable(

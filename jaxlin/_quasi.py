@@ -49,6 +49,7 @@ def descend(
     curved: jax.Array,
     tol: jax.Array,
     cap: jax.Array,
+    patience: int | None = None,
 ) -> tuple[Point, jax.Array]:
     """Minimise J until the residual is at most `tol` or falls no more; no verdict.
 
@@ -59,6 +60,7 @@ def descend(
       curved: `(p, p)`, about the Hessian there, positive definite.
       tol: bound on the residual.
       cap: on the steps.
+      patience: steps from which on a run is left whose residual was not halved by each, on average.
 
     Returns:
       The point and the steps.
@@ -94,11 +96,15 @@ def descend(
             stalled=verdict.stalled | (length < SHORTEST),
         )
 
+    first = _passes.light(spec, problem, start)
+
     def unfinished(run: Run) -> jax.Array:
         fine = jnp.isfinite(run.point.value) & ~run.stalled
+        if patience is not None:
+            halved = first.residual * jnp.exp2(-run.steps.astype(tol.dtype))
+            fine &= (run.steps < patience) | (run.point.residual <= halved)
         return (run.point.residual > tol) & (run.steps < cap) & fine
 
-    first = _passes.light(spec, problem, start)
     init = Run(
         point=first,
         slope=half(first),

@@ -625,6 +625,12 @@ FAULTS = [
     *of(
         "_quasi.py",
         (
+            "a run that gets nowhere is not left",
+            "fine &= (run.steps < patience) | (run.point.residual <= halved)",
+            "fine &= run.point.residual >= 0",
+            "svm::where_a_sample_tells_little_of_many_rows_newtons_method_goes_on",
+        ),
+        (
             "an update that does not hold what was seen",
             "stretch = (1 + jnp.sum(change * image) / along) / along",
             "stretch = jnp.sum(change * image) / along / along",
@@ -941,6 +947,12 @@ FAULTS = [
     ),
     *of(
         "_margin.py",
+        (
+            "what a sample led to is all that is tried",
+            "_linalg.when(found.unsettled, by_newton,",
+            "_linalg.when(found.unsettled & False, by_newton,",
+            "svm::where_a_sample_tells_little_of_many_rows_newtons_method_goes_on",
+        ),
         (
             "where float32 led astray is the end",
             "return (turn == 0) | ((turn == 1) & near & ~(plane.bound.gap <= tol))",

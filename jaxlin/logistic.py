@@ -80,12 +80,13 @@ def fit(
     is not penalised. scikit-learn's C is 1 / (l2 sum of weights): `losses.l2_from_C`.
 
     The default solver is chosen by size; the optimum is the same. Up to 256 coefficients are found
-    by Newton's method, O(n d^2) a step; more by L-BFGS, O(n d) a step, and so are fewer where x has
-    over 100,000 entries and every l2 is positive. Given 512 rows per coefficient and no `init`,
-    these begin at the optimum of a sixteenth of the rows, but no fewer than 64 per coefficient, and
-    go on by BFGS with the Hessian there. Of other large x L-BFGS is preconditioned by a sample's
-    Hessian; but where columns look independent and rows are many, at first by the diagonal of all
-    rows', which costs nothing. A start where J is more than at 0 is left for 0.
+    by Newton's method, O(n d^2) a step, the first from 0 lengthened as Gaussian classes want it;
+    more by L-BFGS, O(n d) a step, and so are fewer where x has over 100,000 entries and every l2 is
+    positive. Given 512 rows per coefficient and no `init`, these begin at the optimum of a
+    sixteenth of the rows, but no fewer than 64 per coefficient, and go on by BFGS with the Hessian
+    there. Of other large x L-BFGS is preconditioned by a sample's Hessian; but where columns look
+    independent and rows are many, at first by the diagonal of all rows', which costs nothing. A
+    start where J is more than at 0 is left for 0.
 
     Where an l2 may be 0, so are those of over 1,000,000 entries, unless `max_steps` is given; by
     default they go on to a sixteenth of `tol`. Up to 1,024 coefficients the curvature of some of

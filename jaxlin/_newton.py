@@ -21,6 +21,8 @@ FAR = 10.0
 LOST = 50
 # An eigenvalue below this many units of p * eps may be rounding: the columns are looked at.
 RANK_ULPS = 16
+# Columns of a squared pivot below this are nearly dependent: how such a run ends, rounding decides.
+PLAIN_PIVOT = 1e-3
 # The bound of the leverage is seldom so many times the least that it can be.
 CORRELATED = 10.0
 # Points in a row below tol, after which a loop ends that waits for a plain proof.
@@ -212,7 +214,9 @@ def advance(spec, doubted, problem, columns, tol, before, polished, run: Run) ->
     done |= point.residual == 0
     following = following.reshape(step.shape)
     if spec.entropy and problem.rows.offset is None:
-        following = jnp.where(there, _lengthened(problem, point.grad, following), following)
+        # Of columns nearly dependent the step is what damping makes of it.
+        regular = there & (whole.pivot >= PLAIN_PIVOT)
+        following = jnp.where(regular, _lengthened(problem, point.grad, following), following)
     return Run(
         point=point,
         hess=hess,

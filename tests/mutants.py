@@ -119,7 +119,7 @@ FAULTS = [
         "_newton.py",
         (
             "the first step is Newton's own",
-            "following = jnp.where(there, _lengthened(",
+            "following = jnp.where(regular, _lengthened(",
             "following = jnp.where(False, _lengthened(",
             "logistic::the_first_step_is_about_as_long_as_to_the_optimum",
         ),

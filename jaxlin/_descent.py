@@ -91,7 +91,7 @@ def fit(
         solver=_risk.check_solver(solver),
         bias=_checks.static(bias, bool, "bias"),
         penalised=_risk.penalised(l2, dtype),
-        entropy=True,
+        log_odds=not kind.joint,
     )
     if spec.solver not in (None, solvers.newton, solvers.lbfgs):
         raise TypeError("solver: a stream takes solvers.newton or solvers.lbfgs")

@@ -36,9 +36,9 @@ from jaxlin._gap import Bound, Kind
 from jaxlin._linalg import dot
 from jaxlin.types import Linear
 
-# Of more entries of x the optimum of a sample is worth what is compiled for it, and so many steps
-# from there tell whether a Hessian is worth its while.
-MANY_ENTRIES, PATIENCE = 1_000_000, 5
+# Of more entries of x the optimum of a sample is worth what is compiled for it; so many steps from
+# there tell whether they are worth their while, and no more are made without Hessians.
+MANY_ENTRIES, PATIENCE, MOST_PASSES = 1_000_000, 5, 24
 
 
 class Plane(NamedTuple):
@@ -113,7 +113,7 @@ def _returned(kind, bias, problem, theta, tol, dual=None) -> tuple[Linear, Bound
 
 
 def _of_squares(bias, complete, problem, tol, cap) -> Plane:
-    """The squared hinge: of many rows from the optimum of a sample, in lanes by Newton's method."""
+    """The squared hinge: of many rows from the optimum of a sample, in lanes from 0."""
     by_newton: Callable[..., Plane] = functools.partial(_by_newton, bias, complete)
     nothing = jnp.zeros((1, problem.spread.size), problem.spread.dtype), jnp.int32(0)
     many = problem.rows.x.size > MANY_ENTRIES and problem.rows.axis.name is None
@@ -122,11 +122,14 @@ def _of_squares(bias, complete, problem, tol, cap) -> Plane:
 
     @jax.custom_batching.custom_vmap
     def alone(problem, tol, cap):
-        found = _by_sample(bias, problem, tol, cap)
+        start, curved = _sampled.optimum(_spec(bias), problem)
+        if problem.rows.x.shape[1] < _passes.PLAIN_COLUMNS:  # a Hessian costs little more
+            return by_newton(problem, tol, cap, start, jnp.int32(0))
+        found = _by_passes(bias, problem, tol, cap, start, curved)
         if not complete:
             return found
-        begun = found.bound.theta[None], found.steps
-        return _linalg.when(found.unsettled, by_newton, found, (problem, tol, cap, *begun))
+        operands = problem, tol, cap, start, found.steps
+        return _linalg.when(found.unsettled, by_newton, found, operands)
 
     @alone.def_vmap
     def _(axis_size, in_batched, *operands):
@@ -141,21 +144,22 @@ def _of_squares(bias, complete, problem, tol, cap) -> Plane:
     return alone(problem, tol, cap)
 
 
-def _by_sample(bias, problem, tol, cap) -> Plane:
-    """By passes without a Hessian of all rows, which costs as much as several of them."""
-    spec = _spec(bias)
-    start, curved = _sampled.optimum(spec, problem)
+def _by_passes(bias, problem, tol, cap, start, curved) -> Plane:
+    """From `start (1, p)`, near which the Hessian is about `curved (p, p)`, without another."""
     eps = float(jnp.finfo(tol.dtype).eps)
     # The gap is about the gradient's square over the penalty.
     least = jnp.min(jnp.where(problem.penalty > 0, problem.penalty, jnp.inf))
     enough = jnp.clip(jnp.sqrt(tol * least) / 4, 8 * eps, eps**0.75)
-    point, steps = _quasi.descend(spec, problem, start, curved, enough, cap, PATIENCE)
+    most = jnp.minimum(cap, MOST_PASSES)
+    point, steps = _quasi.descend(_spec(bias), problem, start, curved, enough, most, PATIENCE)
     params, bound = _returned(Kind.SQUARED, bias, problem, point.theta[0], tol)
-    return Plane(params, bound, steps, jnp.bool_(False), ~(bound.gap <= tol))
+    # A gap hardly feels a direction of little curvature.
+    settled = (bound.gap <= tol) & (point.residual <= jnp.maximum(enough, point.noise))
+    return Plane(params, bound, steps, jnp.bool_(False), ~settled)
 
 
 def _by_newton(bias, complete, problem, tol, cap, start, before) -> Plane:
-    """From `start (1, p)`, to which `before` steps led."""
+    """From `start (1, p)`, after `before` steps."""
     single = tol.dtype.itemsize <= 4
     kind, spec = Kind.SQUARED, _spec(bias, polished=single)
     (n, d), shared = problem.rows.x.shape, problem.rows.axis.name is not None

@@ -213,7 +213,7 @@ def advance(spec, doubted, problem, columns, tol, before, polished, run: Run) ->
     done = verdict.stalled | enough | quasi | (point.short == 0)
     done |= point.residual == 0
     following = following.reshape(step.shape)
-    if spec.entropy and problem.rows.offset is None:
+    if spec.log_odds and problem.rows.offset is None:
         # Of columns nearly dependent the step is what damping makes of it.
         regular = there & (whole.pivot >= PLAIN_PIVOT)
         following = jnp.where(regular, _lengthened(problem, point.grad, following), following)
@@ -223,8 +223,8 @@ def advance(spec, doubted, problem, columns, tol, before, polished, run: Run) ->
         whole=whole,
         step=following,
         damping=verdict.damping,
-        # The start itself is no step.
-        steps=run.steps + (accept & (run.trials > before)).astype(jnp.int32),
+        # The start itself is no step, nor is 0 where that was refused.
+        steps=run.steps + (accept & (run.trials > before) & ~there).astype(jnp.int32),
         trials=run.trials + 1,
         passed=passed,
         done=done,
@@ -233,18 +233,19 @@ def advance(spec, doubted, problem, columns, tol, before, polished, run: Run) ->
 
 
 def _lengthened(problem: Problem, grad: jax.Array, step: jax.Array) -> jax.Array:
-    """A Newton step of cross-entropy from where all scores are 0, about as long as to the optimum.
+    """A Newton step `(1, p)` of log odds from where all are 0, about as long as to the optimum.
 
-    It is a regression on the labels, which explains a share R^2 of their variance. Of Gaussian
-    classes that has the optimum's direction, and 1 - R^2 of its length (Haggstrom 1983, "Logistic
-    regression and discriminant analysis by ordinary least squares"). A penalty counts as it is, the
-    slope of the rest along the step as the parabola that has the right slope and curvature at 0 and
-    that zero. No longer than twice: one score's curvature is largest at 0, so J is no larger there.
+    It is a regression of the labels -1 and 1, whose mean square it brings down by a share R^2, the
+    fall of J that Newton's method expects, twice. For Gaussian classes of one covariance it has the
+    optimum's direction, and 1 - R^2 of its length (Haggstrom 1983, "Logistic regression and
+    discriminant analysis by ordinary least squares"). Under a penalty the slope of the loss along
+    the step is taken for a parabola, of the right slope and curvature at 0 and of 0 where a loss
+    alone would have its optimum; that of the penalty is linear. The result is at most twice the
+    step, so that J is no more than at 0: a row's curvature is largest there.
     """
     gain = -jnp.sum(grad * step)
     part = 1 - jnp.sum(problem.penalty[None, :] * step**2) / jnp.where(gain > 0, gain, 1)
-    share = gain / jnp.maximum(jnp.sum(problem.used), 1).astype(gain.dtype)
-    share = jnp.minimum(share, part / 2)
+    share = jnp.minimum(gain, part / 2)
     return 2 / (1 + jnp.sqrt(jnp.maximum(1 - 4 * share * (part - share), 0))) * step
 
 

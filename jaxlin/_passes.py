@@ -79,7 +79,7 @@ class Spec(NamedTuple):
     penalised: whether every l2 is positive, where that matters and is known
     bend: or None, and then large problems are not solved by products with the Hessian
     polished: whether Newton's method tries a step after the residual has passed
-    entropy: whether the loss is the cross-entropy of the scores' softmax, or of one score's sigmoid
+    log_odds: whether the one score is the log odds of class 1, and the loss that of its probability
     """
 
     loss: Callable[[jax.Array, jax.Array], jax.Array]
@@ -91,7 +91,7 @@ class Spec(NamedTuple):
     penalised: bool | None = None
     bend: Bend | None = None
     polished: bool = True
-    entropy: bool = False
+    log_odds: bool = False
 
 
 class Point(NamedTuple):

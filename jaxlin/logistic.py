@@ -157,7 +157,7 @@ def fit(
         bias=_checks.static(bias, bool, "bias"),
         penalised=_risk.penalised(l2, dtype),
         polished=tol is None,
-        entropy=True,
+        log_odds=True,
     )
     params, info = _risk.run(
         _fit,

@@ -140,7 +140,6 @@ def fit(
         bias=_checks.static(bias, bool, "bias"),
         penalised=_risk.penalised(l2, dtype),
         polished=tol is None,
-        entropy=True,
         bend=_BEND,
     )
     params, info = _risk.run(

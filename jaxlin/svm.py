@@ -21,11 +21,11 @@ more in twice the digits.
 
 The hinge and the hard margin are found by an interior point method: a dozen steps of O(n d^2) each,
 whatever l2; with fewer rows than features of O(n^3) after one QR decomposition. The squared hinge
-is found by Newton's method, some five steps of as much; of over 1,000,000 entries and 512 rows per
-coefficient by BFGS from the optimum and the curvature of a sample, O(n d) a step, and where that is
-slow, and in lanes, by Newton's method. k classes at once are found as the hinge is. For the hinge
-and the hard margin of two classes the columns of an x of up to 2^23 entries are held once more,
-centred and scaled, while the fit runs.
+is found by Newton's method, some five steps of as much. Of over 1,000,000 entries and 512 rows per
+coefficient it begins at the optimum of a sample, and with 24 features or more goes on by BFGS, of
+O(n d) a step, until that is slow; lanes of a vmap and rows over a mesh begin at 0. k classes at
+once are found as the hinge is. For the hinge and the hard margin of two classes the columns of an x
+of up to 2^23 entries are held once more, centred and scaled, while the fit runs.
 
 The squared hinge has a derivative by the implicit function theorem in x, sample_weight and l2, in
 either mode. The other fits have none in reverse mode: it raises. In forward mode theirs is that of

@@ -125,8 +125,8 @@ FAULTS = [
         ),
         (
             "the first step is as long as a regression's would have to be",
-            "share = jnp.minimum(share, part / 2)",
-            "return step / (1 - share)",
+            "share = jnp.minimum(gain, part / 2)",
+            "return step / (1 - gain)",
             "logistic::the_first_step_is_never_refused",
         ),
         (
@@ -628,7 +628,7 @@ FAULTS = [
             "a run that gets nowhere is not left",
             "fine &= (run.steps < patience) | (run.point.residual <= halved)",
             "fine &= run.point.residual >= 0",
-            "svm::where_a_sample_tells_little_of_many_rows_newtons_method_goes_on",
+            "svm::a_squared_hinge_found_without_hessians_takes_no_more_steps_than_asked_for",
         ),
         (
             "an update that does not hold what was seen",
@@ -948,10 +948,16 @@ FAULTS = [
     *of(
         "_margin.py",
         (
+            "a gap that passes is all that is asked of passes without Hessians",
+            "settled = (bound.gap <= tol) & (point.residual <= jnp.maximum(enough, point.noise))",
+            "settled = bound.gap <= tol",
+            "svm::a_squared_hinge_found_without_hessians_is_that_found_with_them",
+        ),
+        (
             "what a sample led to is all that is tried",
             "_linalg.when(found.unsettled, by_newton,",
             "_linalg.when(found.unsettled & False, by_newton,",
-            "svm::where_a_sample_tells_little_of_many_rows_newtons_method_goes_on",
+            "svm::a_squared_hinge_found_without_hessians_is_that_found_with_them",
         ),
         (
             "where float32 led astray is the end",

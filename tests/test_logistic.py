@@ -876,27 +876,23 @@ def test_sums_tell_what_is_no_number_in_a_row_without_weight(value, bias):
     assert not _frame.make(spoiled, no_penalty, bias).bounded
 
 
-@pytest.mark.parametrize("k,part", [(2, 0.1), (4, 0.4)])
 @pytest.mark.parametrize("l2", [0.0, 0.01])
-def test_the_first_step_is_about_as_long_as_to_the_optimum(k, part, l2):
-    # Of Gaussian classes it leaves a part of what Newton's own leaves of J; of several, which want
-    # a length for each direction, a larger one.
-    rng = np.random.default_rng(k)
-    y = rng.integers(0, k, 4_000)
-    x = rng.normal(size=(4_000, 3)) + 0.8 * rng.normal(size=(k, 3))[y]
-    loss, fit = (losses.logistic, logistic.fit) if k == 2 else (losses.softmax, softmax.fit)
-    given = {"l2": l2, **({} if k == 2 else {"num_classes": k})}
-    params, best = fit(x, y, **given)
-    _, found = fit(x, y, max_steps=1, **given)
+def test_the_first_step_is_about_as_long_as_to_the_optimum(l2):
+    # Of Gaussian classes; Newton's own step from 0 leaves at least ten times as much of J.
+    rng = np.random.default_rng(2)
+    y = rng.integers(0, 2, 4_000)
+    x = rng.normal(size=(4_000, 3)) + 0.8 * rng.normal(size=(2, 3))[y]
+    params, best = logistic.fit(x, y, l2=l2)
+    _, found = logistic.fit(x, y, l2=l2, max_steps=1)
 
     def objective(flat):
-        return losses.objective(loss, unravel(flat), x, y, l2=l2)
+        return losses.objective(losses.logistic, unravel(flat), x, y, l2=l2)
 
     origin, unravel = jax.flatten_util.ravel_pytree(jax.tree.map(jnp.zeros_like, params))
     slope, curve = jax.grad(objective)(origin), jax.hessian(objective)(origin)
-    plain = origin - jnp.linalg.pinv(curve) @ slope
+    plain = origin - jnp.linalg.solve(curve, slope)
     assert found.steps == 1
-    assert found.objective - best.objective <= part * (objective(plain) - best.objective)
+    assert found.objective - best.objective <= (objective(plain) - best.objective) / 10
 
 
 @pytest.mark.parametrize("l2", [0.0, 1.0, 1e3])

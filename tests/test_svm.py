@@ -934,17 +934,45 @@ def test_a_squared_hinge_of_many_rows_is_that_of_fewer_that_count_more(dtype):
     assert short.status == Status.MAX_STEPS and short.steps == 1
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_where_a_sample_tells_little_of_many_rows_newtons_method_goes_on(dtype):
-    # Heavy tails: no two samples have the same curvature.
+def many_rows(kind):
     rng = np.random.default_rng(0)
-    x = rng.standard_t(1.5, size=(60_000, 20))
-    s = x @ rng.normal(size=20)
-    y = (s / np.median(np.abs(s)) + rng.normal(size=len(s)) > 0).astype(int)
-    fit = partial(svm.fit, x.astype(dtype), l2=0.01, loss=losses.squared_hinge)
-    alone, info = fit(y)
-    lanes, infos = jax.jit(jax.vmap(fit))(np.stack([y, y]))
-    assert info.status == Status.CONVERGED and (infos.status == Status.CONVERGED).all()
-    assert_close(lane(lanes, 0), alone, 1e-10 if dtype == np.float64 else 1e-4)
-    # It was left early, and took no more than Newton's method from there.
-    assert info.steps <= 12
+    x = {
+        "plain": lambda: rng.normal(size=(50_000, 24)),
+        "heavy": lambda: rng.standard_t(1.5, size=(50_000, 24)),
+        "sparse": lambda: rng.normal(size=(50_000, 24)) * (rng.random((50_000, 24)) < 1e-3),
+        "outliers": lambda: rng.normal(size=(50_000, 24)),
+    }[kind]()
+    s = x @ rng.normal(size=24)
+    y = (s / max(np.std(s), 0.1) + rng.normal(size=len(s)) > 0).astype(int)
+    if kind == "outliers":
+        some = rng.choice(len(x), 6, replace=False)
+        x[some], y[some] = 300 * x[some], 1 - y[some]
+    return x, y
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", ["plain", "heavy", "sparse", "outliers"])
+def test_a_squared_hinge_found_without_hessians_is_that_found_with_them(kind, dtype):
+    """Where a sample tells little, as of heavy tails and columns of few entries, too."""
+    x, y = many_rows(kind)
+    x = x.astype(dtype)
+
+    def fit(x, y, l2):
+        return svm.fit(x, y, l2=l2, loss=losses.squared_hinge)
+
+    by_newton = jax.jit(jax.vmap(fit, in_axes=(None, 0, None)))
+    for l2 in (1.0, 1e-4):
+        alone, info = fit(x, y, l2)
+        lanes, infos = by_newton(x, np.stack([y, y]), l2)
+        assert info.status == Status.CONVERGED and (infos.status == Status.CONVERGED).all()
+        assert_close(lane(lanes, 0), alone, 1e-9 if dtype == np.float64 else 1e-4)
+
+
+@pytest.mark.parametrize("kind", ["plain", "heavy", "outliers"])
+def test_a_squared_hinge_found_without_hessians_takes_no_more_steps_than_asked_for(kind):
+    x, y = many_rows(kind)
+    fit = jax.jit(partial(svm.fit, l2=0.01, loss=losses.squared_hinge))
+    for most in range(8):
+        _, info = fit(x, y, max_steps=most, tol=0.0)
+        assert info.status == Status.MAX_STEPS and info.steps <= most
+    assert fit(x, y)[1].steps <= 24

@@ -126,7 +126,7 @@ def proved(
         scores, lost = (a[:, 0] for a in _frame.long_scores(problem, params))
         margins, rest = task.sign * scores, task.sign * lost
         largest = jnp.sum(jnp.abs(theta) * problem.sizes[1])
-        doubt = eps**2 * _linalg.LONG_ULPS * largest + eps * jnp.abs(1 - margins)
+        doubt = eps**2 * _linalg.long_ulps(theta.size) * largest + eps * jnp.abs(1 - margins)
         short = (1 - margins) - rest
         return bound(
             kind, task, theta, margins, dual, pulled, centred=False, short=short, doubt=doubt

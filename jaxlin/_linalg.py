@@ -18,8 +18,9 @@ RANK_ULPS = 16
 # and so many numbers that they are summed in parts of these. Products of two vectors lost 20 units
 # of rounding at 9,000 rows, and 100 at a million.
 PART_ROWS, PART_TERMS, MANY_TERMS = 2048, 256, 4096
-# Units of eps^2 of what is summed that a sum in twice the digits is trusted to.
-LONG_ULPS = 256.0
+# Numbers that a sum in twice the digits adds one after the other, before it adds such sums: it is
+# compiled once for each such round, and rounded by the sum of their lengths.
+GROUP = 4
 # Columns of an identity that are solved for one row after the other.
 FEW_SIDES = 128
 
@@ -65,19 +66,45 @@ def long_products(a: jax.Array, b: jax.Array, more: jax.Array) -> tuple[jax.Arra
 
     Products of halves of the digits are exact, those of the lower halves of float64 but for a bit,
     and what each sum loses is summed apart (Ogita, Rump and Oishi 2005, "Accurate sum and dot
-    product"). Trusted to LONG_ULPS eps^2 of the terms' size.
+    product"). Trusted to `long_ulps` units of eps^2 of the terms' size.
     """
     (a, a_rest), (b, b_rest) = _halves(a.T), _halves(b[:, None])
     upper, lost = _exact_sum(a * b, a * b_rest)
     lower, less = _exact_sum(a_rest * b, a_rest * b_rest)
     terms, least = _exact_sum(upper, lower)
     lost += less + least
-    while len(terms) > 1:
-        (first, second), (one, other) = _in_two(terms), _in_two(lost)
-        terms, less = _exact_sum(first, second)
-        lost = one + other + less
-    total, less = _exact_sum(terms[0], jnp.broadcast_to(more, terms[0].shape))
-    return total, lost[0] + less
+
+    def added(one, other):
+        total, less = _exact_sum(one[0], other[0])
+        return total, one[1] + other[1] + less
+
+    zero = jnp.zeros((), a.dtype)
+    terms = jnp.concatenate([terms, jnp.broadcast_to(more, (1, terms.shape[1]))])
+    lost = jnp.pad(lost, ((0, 1), (0, 0)))
+    for _ in range(_rounds(len(terms))):
+        groups = (
+            jnp.pad(v, ((0, -len(v) % GROUP), (0, 0))).reshape(GROUP, -1, v.shape[1])
+            for v in (terms, lost)
+        )
+        terms, lost = jax.lax.reduce(tuple(groups), (zero, zero), added, (0,))
+    return terms[0], lost[0]
+
+
+def long_ulps(count: int) -> float:
+    """Units of eps^2 of its terms' size that a sum of `count` products by `long_products` misses.
+
+    Each of the at most t sums that a term passes loses eps / 2 of the size, and of that two sums
+    lose as much: t^2 eps^2 / 2.
+    """
+    return ((GROUP - 1) * _rounds(count + 1) + 3) ** 2 / 2
+
+
+def _rounds(count: int) -> int:
+    """In how many rounds of GROUP numbers that many are one."""
+    rounds = 0
+    while count > 1:
+        rounds, count = rounds + 1, -(-count // GROUP)
+    return rounds
 
 
 def pairwise_products(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:

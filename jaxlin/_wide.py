@@ -4,9 +4,11 @@ At the optimum of J each penalised coordinate is theta = -P^-1 Z' r, P the penal
 weighted slopes `(n, m)` of the rows' losses in their scores u: so u = b - K r, K = Z P^-1 Z', and
 sum_i r_i = 0 if there is a bias b. The steps are Newton's by products with K, see `_dual`; where
 these come to nothing, or to begin elsewhere than at 0, they are those of the fit of n features L,
-K = L L', with a penalty of 1, which has the same scores (Hastie and Tibshirani 2004, "Efficient
-quadratic regularization for expression arrays"). The point is judged in the features' own space;
-and the derivative is that of the two equations for u and b. Shapes as in `_passes`.
+Z P^-1/2 = L Q', with a penalty of 1, which has the same scores (Hastie and Tibshirani 2004,
+"Efficient quadratic regularization for expression arrays"): of Cholesky's L, K = L L', or, where
+that is none or leads nowhere, of that of QR, which does not square the data's condition. The point
+is judged in the features' own space; and the derivative is that of the two equations for u and b.
+Shapes as in `_passes`.
 """
 
 import functools
@@ -38,6 +40,14 @@ class _Space(NamedTuple):
     kernel: jax.Array
 
 
+class _Basis(NamedTuple):
+    """features: `(n, n)`, L; turn, half: `(n, n)`, `(n, d)`, Q = half' turn."""
+
+    features: jax.Array
+    turn: jax.Array
+    half: jax.Array
+
+
 def solve(
     spec: Spec, problem: Problem, start: jax.Array | None, tol: jax.Array, cap: jax.Array
 ) -> Outcome:
@@ -54,22 +64,24 @@ def solve(
       What the run came to.
     """
     space = _space(problem)
-    if start is not None:
-        return _by_factor(spec, problem, space, start, tol, cap, jnp.int32(0))
-    outcome = _by_products(spec, problem, space, tol, jnp.minimum(cap, MOST_TRIALS))
-    passed = outcome.certified & (outcome.point.residual <= tol)
-    unproved = ~passed & (outcome.trials < cap)
+    if start is None:
+        found = _by_products(spec, problem, space, tol, jnp.minimum(cap, MOST_TRIALS))
+    else:
+        found = _by_factor(spec, problem, _of_kernel(space), start, tol, cap, jnp.int32(0))
+    passed = found.certified & (found.point.residual <= tol)
+    unproved = ~passed & (found.trials < cap)
     if not spec.complete:
-        return outcome._replace(unsettled=unproved)
+        return found._replace(unsettled=unproved)
 
-    def by_factor(problem, space, outcome, tol, cap):
-        start = jnp.where(outcome.certified, outcome.point.theta, 0)
-        found = _by_factor(spec, problem, space, start, tol, cap, outcome.trials)
-        # Where neither came to an end the lower one is returned.
-        passed = found.certified & (found.point.residual <= tol)
-        return _newton.where(passed | ~(outcome.point.value <= found.point.value), found, outcome)
+    def by_factor(problem, half, found, tol, cap):
+        start = jnp.where(found.certified, found.point.theta, 0)
+        new = _by_factor(spec, problem, _of_features(half), start, tol, cap, found.trials)
+        # Where neither came to an end the lower one is returned, or that which is a number.
+        passed = new.certified & (new.point.residual <= tol)
+        value, other = new.point.value, found.point.value
+        return _newton.where(passed | (value < other) | jnp.isnan(other), new, found)
 
-    return _linalg.when(unproved, by_factor, outcome, (problem, space, outcome, tol, cap))
+    return _linalg.when(unproved, by_factor, found, (problem, space.half, found, tol, cap))
 
 
 def _space(problem: Problem) -> _Space:
@@ -131,18 +143,29 @@ def _by_products(spec, problem, space, tol, cap) -> Outcome:
     )
 
 
-def _by_factor(spec, problem, space, start, tol, cap, before) -> Outcome:
+def _of_kernel(space: _Space) -> _Basis:
+    """By Cholesky's factor; of nothing where rounding has left K none."""
+    eps, n = float(jnp.finfo(space.kernel.dtype).eps), len(space.kernel)
+    whole = _linalg.factor(space.kernel, eps * n)
+    found = whole.lower / whole.scale[:, None], _linalg.lower_inverse(whole.lower, whole.scale).T
+    lower, turn = (jnp.where(jnp.isnan(whole.pivot), 0, a) for a in found)
+    return _Basis(lower, turn, space.half)
+
+
+def _of_features(half: jax.Array) -> _Basis:
+    q, r = jnp.linalg.qr(half.T)
+    r = _linalg.after(q, r)
+    return _Basis(r.T, jnp.eye(len(r), dtype=r.dtype), q.T)
+
+
+def _by_factor(spec, problem, basis, start, tol, cap, before) -> Outcome:
     """By `_newton` on the features L of the rows."""
-    root, half, kernel = space
-    d = problem.centre.size
-    eps = jnp.finfo(problem.spread.dtype).eps
-    rows = problem.rows
-    whole = _linalg.factor(kernel, float(eps) * kernel.shape[0])
-    lower = whole.lower / whole.scale[:, None]
-    ones = jnp.ones(lower.shape[0], lower.dtype)
-    reduced = _frame.make(rows._replace(x=lower, feature_mask=None), ones, spec.bias, problem.basis)
-    held = dot(half, (start[:, :d] / jnp.where(root > 0, root, 1)[None, :]).T)
-    weights = jax.scipy.linalg.solve_triangular(lower, held, lower=True).T
+    d, root = problem.centre.size, jnp.sqrt(_inverse_penalty(problem))
+    rows = problem.rows._replace(x=basis.features, feature_mask=None)
+    ones = jnp.ones(len(basis.features), basis.features.dtype)
+    reduced = _frame.make(rows, ones, spec.bias, problem.basis)
+    held = dot(start[:, :d] / jnp.where(root > 0, root, 1)[None, :], basis.half.T)
+    weights = dot(held, basis.turn)
     bias = start[:, d] if spec.bias else jnp.zeros_like(weights[:, 0])
     init = jax.tree.map(lambda a: _frame.of_basis(problem, a), Linear(weights, bias))
     first = _frame.enter(reduced, init, spec.bias)
@@ -162,11 +185,11 @@ def _by_factor(spec, problem, space, start, tol, cap, before) -> Outcome:
     def recover(coordinates):
         """Theta of the reduced fit's, not from r, whose rounding K would amplify."""
         plane = _frame.leave(reduced._replace(basis=None), coordinates, spec.bias)
-        back = jax.scipy.linalg.solve_triangular(lower, plane.weights.T, lower=True, trans=1)
-        return _joined(spec, dot(back.T, half) * root[None, :], plane.bias)
+        turned = dot(plane.weights, basis.turn.T)
+        return _joined(spec, dot(turned, basis.half) * root[None, :], plane.bias)
 
     def refined(carry):
-        """A Newton step from the gradient in the features' own space: K has rounded the data."""
+        """A Newton step from the gradient in the features' own space: L has rounded the data."""
         point, _, left = carry
         _, transpose = jax.vjp(recover, first)
         (grad,) = transpose(point.grad)

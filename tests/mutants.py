@@ -1060,8 +1060,8 @@ FAULTS = [
         "_wide.py",
         (
             "every penalty is 1",
-            "dot(back.T, half) * root[None, :]",
-            "dot(back.T, half)",
+            "dot(turned, basis.half) * root[None, :]",
+            "dot(turned, basis.half)",
             "wide::a_start_at_the_optimum_is_the_end",
         ),
         (
@@ -1076,6 +1076,18 @@ FAULTS = [
             "start[:, :d] / jnp.where(root > 0, root, 1)",
             "start[:, :d] * jnp.where(root > 0, root, 1)",
             "wide::a_start_at_the_optimum_is_the_end",
+        ),
+        (
+            "a second try by the factor of the first",
+            "_of_features(half), start",
+            "_of_kernel(space), start",
+            "wide::columns_again_and_again_are_a_narrow_fit[float32-False]",
+        ),
+        (
+            "a factor that rounding has left none",
+            "jnp.where(jnp.isnan(whole.pivot), 0, a)",
+            "a",
+            "wide::columns_again_and_again_are_a_narrow_fit[float32-True]",
         ),
         (
             "next to no penalty is proved",

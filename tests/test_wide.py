@@ -174,6 +174,29 @@ def test_a_start_at_the_optimum_is_the_end():
     assert_close(again, params, 1e-9)
 
 
+@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_columns_again_and_again_are_a_narrow_fit(dtype, begun):
+    """Of a hundred copies of each column each weight is a hundredth, under the penalty's part.
+
+    The products of rows are sums of so many equal terms that rounding leaves them no factor.
+    """
+    rng = np.random.default_rng(0)
+    narrow, copies, l2 = rng.normal(size=(60, 4)).astype(dtype), 100, 1e-6
+    y = (narrow[:, 0] + rng.normal(size=60) > 0).astype(int)
+    x = narrow.repeat(copies, axis=1)
+    init = Hyperplane(np.zeros(x.shape[1], dtype), np.zeros((), dtype)) if begun else None
+    params, info = logistic.fit(x, y, l2=l2, init=init)
+    assert info.status == Status.CONVERGED
+    exact, _ = logistic.fit(narrow.astype(float), y, l2=l2 / copies)
+    rtol = {np.float32: 1e-4, np.float64: 1e-7}[dtype]
+    whole = params.weights.reshape(-1, copies)
+    np.testing.assert_allclose(whole.sum(axis=1), exact.weights, rtol=rtol, atol=rtol)
+    np.testing.assert_allclose(params.bias, exact.bias, rtol=rtol)
+    if dtype == np.float64:  # so small a penalty has no digits left in float32
+        np.testing.assert_allclose(whole, whole[:, :1].repeat(copies, axis=1), rtol=rtol)
+
+
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("many", [False, True])
 def test_products_alone_find_most_optima(many, bias):

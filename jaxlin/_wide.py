@@ -41,11 +41,12 @@ class _Space(NamedTuple):
 
 
 class _Basis(NamedTuple):
-    """features: `(n, n)`, L; turn, half: `(n, n)`, `(n, d)`, Q = half' turn."""
+    """features, turn: `(n, n)`, L, or 0 if not `sound`, and half: `(n, d)`, so that Q = half' turn."""
 
     features: jax.Array
     turn: jax.Array
     half: jax.Array
+    sound: jax.Array
 
 
 def solve(
@@ -144,18 +145,19 @@ def _by_products(spec, problem, space, tol, cap) -> Outcome:
 
 
 def _of_kernel(space: _Space) -> _Basis:
-    """By Cholesky's factor; of nothing where rounding has left K none."""
+    """By Cholesky's factor, which rounding may have left none."""
     eps, n = float(jnp.finfo(space.kernel.dtype).eps), len(space.kernel)
     whole = _linalg.factor(space.kernel, eps * n)
     found = whole.lower / whole.scale[:, None], _linalg.lower_inverse(whole.lower, whole.scale).T
-    lower, turn = (jnp.where(jnp.isnan(whole.pivot), 0, a) for a in found)
-    return _Basis(lower, turn, space.half)
+    sound = ~jnp.isnan(whole.pivot)
+    lower, turn = (jnp.where(sound, a, 0) for a in found)
+    return _Basis(lower, turn, space.half, sound)
 
 
 def _of_features(half: jax.Array) -> _Basis:
     q, r = jnp.linalg.qr(half.T)
     r = _linalg.after(q, r)
-    return _Basis(r.T, jnp.eye(len(r), dtype=r.dtype), q.T)
+    return _Basis(r.T, jnp.eye(len(r), dtype=r.dtype), q.T, jnp.bool_(True))
 
 
 def _by_factor(spec, problem, basis, start, tol, cap, before) -> Outcome:
@@ -210,7 +212,8 @@ def _by_factor(spec, problem, basis, start, tol, cap, before) -> Outcome:
         steps=run.steps,
         trials=run.trials - 1,
         # The optimum is finite, but not near if the penalties are next to nothing.
-        certified=_newton.is_certified(spec, reduced, root, _newton.decrement_of(run)),
+        certified=basis.sound
+        & _newton.is_certified(spec, reduced, root, _newton.decrement_of(run)),
         deficient=never,
         separated=never,
         quasi=never,

@@ -41,7 +41,11 @@ class _Space(NamedTuple):
 
 
 class _Basis(NamedTuple):
-    """features, turn: `(n, n)`, L, or 0 if not `sound`, and half: `(n, d)`, so that Q = half' turn."""
+    """Q = half' turn.
+
+    features, turn: `(n, n)`, L and what turns half; 0 if not `sound`
+    half: `(n, d)`
+    """
 
     features: jax.Array
     turn: jax.Array

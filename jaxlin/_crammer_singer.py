@@ -159,9 +159,8 @@ def proved(
         lost = lost - rest + ((scores - (apart - part)) - (base + part))
         asked = (1 - task.truth + apart) + lost
         largest = dot(jnp.abs(own), problem.sizes[1])
-        doubt = 2 * eps**2 * _linalg.long_ulps(own.shape[1]) * jnp.max(largest) + eps * jnp.abs(
-            asked
-        )
+        unseen = 2 * eps**2 * _linalg.long_ulps(own.shape[1]) * jnp.max(largest)
+        doubt = unseen + eps * jnp.abs(asked)
         theta = dot(task.basis.T, own)
         return _bound(task, theta, asked, dual, residue, doubt)
 

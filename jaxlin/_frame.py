@@ -323,9 +323,8 @@ def settled(problem: Problem, theta: jax.Array, bias: bool) -> tuple[Linear, jax
     long_inner = jax.vmap(_linalg.long_inner, in_axes=(0, None, 0))
     known = long_inner(-weights, at, of_basis(problem, theta[:, -1]))
     seen = long_inner(weights, at, known)
-    slack = eps * jnp.abs(seen) + _linalg.long_ulps(at.size) * eps**2 * dot(
-        jnp.abs(weights), jnp.abs(at)
-    )
+    lost = _linalg.long_ulps(at.size) * eps**2 * dot(jnp.abs(weights), jnp.abs(at))
+    slack = eps * jnp.abs(seen) + lost
     return params._replace(bias=known), jnp.concatenate([own, seen[:, None]], axis=1), slack
 
 

@@ -976,3 +976,19 @@ def test_a_squared_hinge_found_without_hessians_takes_no_more_steps_than_asked_f
         _, info = fit(x, y, max_steps=most, tol=0.0)
         assert info.status == Status.MAX_STEPS and info.steps <= most
     assert fit(x, y)[1].steps <= 24
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_where_a_sample_tells_little_of_many_rows_newtons_method_goes_on(dtype):
+    # Heavy tails: no two samples have the same curvature.
+    rng = np.random.default_rng(0)
+    x = rng.standard_t(1.5, size=(60_000, 20))
+    s = x @ rng.normal(size=20)
+    y = (s / np.median(np.abs(s)) + rng.normal(size=len(s)) > 0).astype(int)
+    fit = partial(svm.fit, x.astype(dtype), l2=0.01, loss=losses.squared_hinge)
+    alone, info = fit(y)
+    lanes, infos = jax.jit(jax.vmap(fit))(np.stack([y, y]))
+    assert info.status == Status.CONVERGED and (infos.status == Status.CONVERGED).all()
+    assert_close(lane(lanes, 0), alone, 1e-10 if dtype == np.float64 else 1e-4)
+    # It was left early, and took no more than Newton's method from there.
+    assert info.steps <= 12

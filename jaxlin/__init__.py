@@ -6,6 +6,9 @@
 """
 
 from jaxlin import (
+    _platform as _platform,  # first, since it refuses versions of jax that are not to be trusted
+)
+from jaxlin import (
     datasets,
     distributed,
     features,

@@ -136,7 +136,7 @@ def at(model: Model, arguments: Given) -> Estimate:
     # Near in standard errors, or as near as a fit comes in this precision.
     near = jnp.maximum(NEAR / jnp.sqrt(total), 16 * eps ** (2 / 3))
     m, p = theta.shape
-    root = _linalg.inverse_root(_linalg.after((decrement, step), factor))
+    root = _linalg.inverse_root(factor)
     least = _linalg.least_eigenvalue(factor, root)
     regular &= least >= _linalg.RANK_ULPS * theta.size * eps
     parts = root.T.reshape(m, p, m * p) * problem.spread[None, :, None]

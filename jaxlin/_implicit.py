@@ -20,14 +20,13 @@ DENSE_LIMIT = 1024
 CG_STEPS = 2000
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1, 5))
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
 def root(
     gradient: Callable[[Any, jax.Array], jax.Array],
     hessian: Callable[[jax.Array, Any], jax.Array] | None,
     data: Any,
     point: jax.Array,
     proper: jax.Array,
-    by_products: bool = False,
 ) -> jax.Array:
     """`point (p,)`, differentiable in `data`; nothing is traced for that unless it is asked for.
 
@@ -40,16 +39,15 @@ def root(
       point: the minimum, as a solver verified it.
       proper: `()` bool, whether it is one. If not, derivatives are NaN where they are used, and 0
         where they were masked before use.
-      by_products: not to form the Hessian, which would be LAPACK's, see `_linalg.after`.
     """
     return point
 
 
 @root.defjvp
-def _(gradient, hessian, by_products, primals, tangents):
+def _(gradient, hessian, primals, tangents):
     data, point, proper = primals
     # Through itself, for derivatives of derivatives.
-    found = root(gradient, hessian, data, point, proper, by_products)
+    found = root(gradient, hessian, data, point, proper)
     _, moved = jax.jvp(lambda data: gradient(data, found), (data,), (tangents[0],))
     of_point = functools.partial(gradient, data)
     if hessian is None:
@@ -66,7 +64,7 @@ def _(gradient, hessian, by_products, primals, tangents):
         def product(v):
             return _linalg.dot(matrix, v)
 
-    if by_products or (found.size > DENSE_LIMIT and not shared):
+    if found.size > DENSE_LIMIT and not shared:
         return found, -_solved_by_products(product, moved, proper)
     dense = hessian(*jax.lax.stop_gradient((found, data)))
 

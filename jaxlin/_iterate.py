@@ -122,8 +122,7 @@ class _NewtonMemory(NamedTuple):
 def _newton_start(problem: Problem, point: jax.Array) -> State:
     value, grad = jax.value_and_grad(problem.value)(point)
     damping = jnp.full((), FIRST_DAMPING, value.dtype)
-    # One after the other: an objective may hold a factorisation.
-    hess = problem.hessian(_linalg.after((value, grad), point))
+    hess = problem.hessian(point)
     memory = _NewtonMemory(hess, damping, jnp.int32(0))
     return State(point, value, grad, jnp.bool_(False), jnp.bool_(False), memory)
 
@@ -133,7 +132,7 @@ def _newton_step(problem: Problem, state: State) -> State:
     step, _ = newton_step(hess, state.grad, damping)
     trial = state.point + step
     value, grad = jax.value_and_grad(problem.value)(trial)
-    trial_hess = problem.hessian(_linalg.after((value, grad), trial))
+    trial_hess = problem.hessian(trial)
     curvature = step @ hess @ step
     verdict = judge(
         (state.value, residual_of(state.grad)),

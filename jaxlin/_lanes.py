@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _checks, _implicit, _linalg, _platform
+from jaxlin import _checks, _implicit, _platform
 
 # Of what a chunk works on: lanes of one fit read x together, and each holds some columns of n rows.
 CHUNK_BYTES = 8 * 2**20
@@ -56,12 +56,10 @@ def chunked(f: Callable, lanes: Any, size: int, quick: Callable | None = None) -
         if quick is None:
             return jax.vmap(f)(lanes)
         found, sound = jax.vmap(quick)(lanes)
-        # Under a vmap of this both branches run, and must not do so at once: see `_linalg.after`.
-        others = _linalg.after((found, sound), lanes)
 
         def mixed():
             either = jax.vmap(jnp.where)
-            return jax.tree.map(functools.partial(either, sound), found, jax.vmap(f)(others))
+            return jax.tree.map(functools.partial(either, sound), found, jax.vmap(f)(lanes))
 
         return jax.lax.cond(jnp.all(sound), lambda: found, mixed)
 
@@ -76,8 +74,7 @@ def _in_turn(f: Callable, lanes: Any, size: int) -> Any:
     """`f` of `size` of the lanes, no more than there are, and then of the next.
 
     Or of a few less, so that the chunks are even. The last is filled up with lanes of that before,
-    so that one program does: a smaller one beside the loop could meet it in LAPACK, see
-    `_linalg.after`.
+    so that one program does for all.
     """
     count = jax.tree.leaves(lanes)[0].shape[0]
     chunks = -(-count // size)

@@ -1,6 +1,5 @@
 """Small dense linear algebra: products at full precision, scaling, and the Newton system."""
 
-import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -406,7 +405,7 @@ def _regular(whole: Factor) -> _Found:
 def _singular(a: jax.Array, scale: jax.Array) -> _Found:
     null, onto, level, clear = range_of(a)
     scaled = a * scale[:, None] * scale[None, :]
-    held, log_determinant = inverse(after((onto, level), scaled + dot(null, null.T)))
+    held, log_determinant = inverse(scaled + dot(null, null.T))
     log_determinant += level - 2 * jnp.sum(jnp.log(scale))
     return _Found(held, log_determinant, null, onto, clear)
 
@@ -485,7 +484,7 @@ def range_of(a: jax.Array) -> Range:
     size = jnp.sqrt(jnp.sum(units**2, axis=0))
     units = units / jnp.where(size > 0, size, 1)[None, :]
     gram = dot(units.T, units) + jnp.diag(jnp.where(size > 0, 0, 1).astype(a.dtype))
-    whole = factor(after(values, gram))
+    whole = factor(gram)
     units = half_solve(whole, units.T).T
     level = 2 * jnp.sum(jnp.log(jnp.diagonal(whole.lower)) - jnp.log(whole.scale))
     level += 2 * jnp.sum(jnp.log(jnp.where(size > 0, size, 1)))
@@ -512,16 +511,3 @@ def when(
         return jnp.zeros_like(carry[0]), f(*given)
 
     return jax.lax.while_loop(lambda carry: carry[0], *_loops.steady(body, (needed, otherwise)))[1]
-
-
-def after(first: Any, value: Any) -> Any:
-    """`value`, not to be used before all of `first` is known.
-
-    Two batched LAPACK calls that do not wait for each other can lock up jax 0.10's CPU runtime:
-    each takes a thread of the pool and waits for work that only the other's could do. So those of
-    a fit are strung together by their data. No sum of squares is below -1, which compilers do not
-    see, though they do see that a square is not below 0.
-    """
-    squares = [jnp.sum(jnp.square(a.astype(float))) for a in jax.tree.leaves(first)]
-    never = functools.reduce(jnp.logical_or, [square < -1 for square in squares])
-    return jax.tree.map(lambda a: jnp.where(never, jnp.zeros_like(a), a), value)

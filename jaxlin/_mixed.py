@@ -73,7 +73,7 @@ def _by_single(spec, problem, start, tol, cap):
     begin = jnp.where(led, run.point.theta.astype(start.dtype), start)
     point, decrement, more = _refined(spec, problem, begin, run.whole, tol, led)
     steps = jnp.where(led, run.steps, 0) + more
-    root = _linalg.inverse_root(_linalg.after(point, run.whole))
+    root = _linalg.inverse_root(run.whole)
     sound = _newton.is_sound(run, root)
     separated = point.short == 0
     sound &= _rounding_of_scores(narrow, run.point.theta) <= SCORE

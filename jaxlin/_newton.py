@@ -196,8 +196,7 @@ def advance(spec, doubted, problem, columns, tol, before, polished, run: Run) ->
             drop, reach = _passes.extremes(spec, problem, free)
             return (reach > 0) & (drop >= -tail * reach)
 
-        quasi = _linalg.after(following, far & ~held)
-        quasi = _linalg.when(quasi, unopposed, jnp.bool_(False), (problem, step))
+        quasi = _linalg.when(far & ~held, unopposed, jnp.bool_(False), (problem, step))
         if spec.complete:
             recedes = functools.partial(_proof.recedes, spec)
             quasi = _linalg.when(quasi, recedes, jnp.bool_(False), (problem, point, step, tail))

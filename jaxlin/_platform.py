@@ -8,6 +8,28 @@ import functools
 from collections.abc import Callable
 
 import jax
+import jaxlib
+
+# Batched LAPACK takes the threads of XLA's pool in jaxlib 0.10.0 to 0.11.0: where as many such
+# calls as it has threads run beside each other, none ends. 0.10.2 is wrong besides, and 0.11.1 was
+# withdrawn.
+OLDEST = (0, 9, 2)
+EXCLUDED = ((0, 10), (0, 11, 0), (0, 11, 1))
+
+
+def check_version(name: str, version: str) -> None:
+    """An ImportError where programs of ours could stop for ever or be wrong on that version."""
+    numbers = tuple(int(part) for part in version.split(".")[:3] if part.isdigit())
+    if numbers < OLDEST or any(numbers[: len(known)] == known for known in EXCLUDED):
+        raise ImportError(
+            f"jaxlin does not run on {name} {version}, whose programs can stop for ever or be "
+            "wrong on a CPU: install jax and jaxlib 0.9.2, or 0.11.2 and later"
+        )
+
+
+check_version("jax", jax.__version__)
+check_version("jaxlib", jaxlib.__version__)
+
 
 # What tells XLA to compile quickly, not well. Of its two ways to make loops the older is quicker.
 QUICKLY: dict[str, str | bool] = {"xla_backend_optimization_level": "0"}

@@ -65,7 +65,7 @@ def on_range(problem: Problem, point: Point, hess: jax.Array, *, least) -> Proof
     lifted = null * jnp.sqrt(curvature / jnp.where(size > 0, size, 1))[None, :]
     lent = jnp.kron(jnp.eye(m, dtype=hess.dtype), dot(lifted, lifted.T))
     root, decrement, least_eigenvalue = _judged(hess + lent, point)
-    excess = least_norm_excess(problem, point.theta, _linalg.after(least_eigenvalue, null))
+    excess = least_norm_excess(problem, point.theta, null)
     unit = jnp.where(problem.unit[:d] > 0, problem.unit[:d], 1)
     moved = jnp.linalg.norm(excess[:, :d] / unit[None, :])
     eps = jnp.finfo(hess.dtype).eps

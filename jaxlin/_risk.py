@@ -223,18 +223,16 @@ def fit(
     if spec.penalised:
         problem, found = _framed(spec, by_rows, rows, l2, *arguments)
         return _left_by_rows(spec, problem, rows, usable, l2, found)
-    # Each does its part on the rows of a lane that are its own, and nothing without. One after the
-    # other, and of the derivatives LAPACK does only the first: see `_linalg.after`.
+    # Each does its part on the rows of a lane that are its own, and nothing without.
     penalised = jnp.all(l2 > 0)
     few, many = _rows.where(penalised, rows), _rows.where(~penalised, rows)
     alone = jnp.where(penalised, l2, 1)
     wide, (theta, *said) = _framed(spec, by_rows, few, alone, *arguments)
-    tall, found = _framed(spec, by_features, many, _linalg.after((theta, said), l2), *arguments)
-    theta = _linalg.after(found, theta)
+    tall, found = _framed(spec, by_features, many, l2, *arguments)
     return jax.tree.map(
         functools.partial(jnp.where, penalised),
         _left_by_rows(spec, wide, few, usable & penalised, alone, (theta, *said)),
-        _left_by_features(spec, tall, many, usable & ~penalised, l2, found, by_products=True),
+        _left_by_features(spec, tall, many, usable & ~penalised, l2, found),
     )
 
 
@@ -243,7 +241,7 @@ def _solved_by_rows(spec, problem, init, tol, max_steps):
     cap = jnp.int32(_matrix_free.NEWTON_STEPS) if max_steps is None else max_steps
     start = None if init is None else _frame.enter(problem, init, spec.bias)
     outcome = _wide.solve(spec, problem, start, tol, cap)
-    theta = _linalg.after(outcome.certified, outcome.point.theta)
+    theta = outcome.point.theta
     return theta, _info(outcome, tol, cap), outcome.unsettled
 
 
@@ -256,7 +254,7 @@ def _left_by_rows(spec, problem, rows, usable, l2, found):
     return _frame.leave(problem, theta, spec.bias), info, unsettled & usable
 
 
-def _left_by_features(spec, problem, rows, usable, l2, found, *, by_products=False):
+def _left_by_features(spec, problem, rows, usable, l2, found):
     """What `fit` returns, with its derivatives."""
     theta, info, unsettled = found
     if spec.complete:  # without, the call is eager: not differentiated
@@ -264,7 +262,7 @@ def _left_by_features(spec, problem, rows, usable, l2, found, *, by_products=Fal
         proper = usable & (info.status <= Status.MAX_STEPS)
         gradient = functools.partial(_passes.flat_gradient, spec)
         hessian = _passes.hessian(spec)
-        flat = _implicit.root(gradient, hessian, live, theta.reshape(-1), proper, by_products)
+        flat = _implicit.root(gradient, hessian, live, theta.reshape(-1), proper)
         theta = flat.reshape(theta.shape)
     return _frame.leave(problem, theta, spec.bias), info, unsettled & usable
 
@@ -382,7 +380,7 @@ def said(problem: Problem, outcome: _newton.Outcome, tol, cap) -> tuple[jax.Arra
     # Where the optimum is at infinity the penalised weights vanish beside the others.
     found = outcome.point.theta
     found = jnp.where(outcome.separated & ~problem.free[None, :], 0, found)
-    return _linalg.after(outcome.certified, found), _info(outcome, tol, cap)
+    return found, _info(outcome, tol, cap)
 
 
 def _info(outcome: _newton.Outcome, tol: jax.Array, cap: jax.Array) -> Info:

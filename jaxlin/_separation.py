@@ -272,7 +272,7 @@ def _hold(faces: _Faces, corral: _Corral, vector, outside) -> _Faces:
     whole = jnp.where(corral.used[:, None], jax.vmap(vector)(corral.which), 0)
     # What is left of it in the span is taken back by those that span it, all positive still.
     left = dot(corral.weight, whole)
-    values, vectors = _linalg.eigh(_linalg.after(left, dot(table.T, table)))
+    values, vectors = _linalg.eigh(dot(table.T, table))
     seen = values > eps ** (2 / 3) * jnp.max(values)
     inverse = jnp.where(seen, 1 / jnp.where(seen, values, 1), 0)
 
@@ -292,7 +292,7 @@ def _hold(faces: _Faces, corral: _Corral, vector, outside) -> _Faces:
     residual = jnp.linalg.norm(left + dot(old, table)) / total
     # Affinely independent with 0 inside: their span has one dimension less than they are many.
     rank = jnp.sum(corral.used) - 1
-    kept = _leading(_linalg.after(back, corral.vectors), rank)
+    kept = _leading(corral.vectors, rank)
     span = faces.span + dot(kept, kept.T)
     length = outside(span)
     live = faces.live & (length > ZERO_ULPS * size * eps)

@@ -160,7 +160,6 @@ def _of_kernel(space: _Space) -> _Basis:
 
 def _of_features(half: jax.Array) -> _Basis:
     q, r = jnp.linalg.qr(half.T)
-    r = _linalg.after(q, r)
     return _Basis(r.T, jnp.eye(len(r), dtype=r.dtype), q.T, jnp.bool_(True))
 
 
@@ -210,7 +209,7 @@ def _by_factor(spec, problem, basis, start, tol, cap, before) -> Outcome:
         lambda carry: (carry[0].residual > tol) & carry[1] & (carry[2] > 0),
         *_loops.steady(refined, (point, jnp.bool_(True), REFINEMENTS)),
     )
-    never, root = jnp.bool_(False), _linalg.inverse_root(_linalg.after(point, run.whole))
+    never, root = jnp.bool_(False), _linalg.inverse_root(run.whole)
     return Outcome(
         point=point,
         steps=run.steps,

@@ -332,7 +332,7 @@ def _directions(k, r, divisor, data):
     # The classes' own space, k by k, has the eigenvalues of W^-1 B that are not 0.
     between = jnp.sqrt(share)[:, None] * (s.offset - _scatter.mean(s)[None, :])
     images = _linalg.refined(inverse.matrix, covariance, between)
-    values, vectors = _linalg.eigh(_linalg.after(images, dot(images, between.T)))
+    values, vectors = _linalg.eigh(dot(images, between.T))
     values, vectors = values[::-1][:r], vectors[:, ::-1][:, :r]
     least = _linalg.RANK_ULPS * k * jnp.finfo(values.dtype).eps * jnp.max(values, initial=0)
     length = jnp.where(values > least, jax.lax.rsqrt(jnp.where(values > least, values, 1)), 0)

@@ -300,7 +300,7 @@ def wald_joint(function: Callable[[Any], Any], params: Any, covariance: Any) -> 
     factor = _linalg.factor(spread)
     least = _linalg.least_eigenvalue(factor)
     sound = least >= _linalg.RANK_ULPS * value.size * jnp.finfo(spread.dtype).eps
-    statistic = jnp.sum(_linalg.half_solve(factor, _linalg.after(least, value)) ** 2)
+    statistic = jnp.sum(_linalg.half_solve(factor, value) ** 2)
     return _chi_squared(jnp.where(sound, statistic, jnp.nan), jnp.asarray(float(value.size)))
 
 
@@ -802,7 +802,7 @@ def _in_user_units(problem, z, found, bias):
     flat = jax.vmap(lambda theta: ravel_pytree(leave(theta))[0])(jnp.eye(m * p, dtype=z.dtype)).T
     _, back = ravel_pytree(leave(found.direction))
     # The directions that some row sees, less those that rows hold.
-    values, vectors = _linalg.eigh(_linalg.after(found.span, dot(z.T, z)))
+    values, vectors = _linalg.eigh(dot(z.T, z))
     eps = float(jnp.finfo(z.dtype).eps)
     seen = values > _linalg.RANK_ULPS * p * eps * jnp.max(values)
     vectors = jnp.where(seen[None, :], vectors, 0)

@@ -34,7 +34,6 @@ from jaxlin import (
     _dispatch,
     _draws,
     _lanes,
-    _linalg,
     _options,
     _paths,
     _platform,
@@ -838,9 +837,7 @@ def _permutation_test(fit, metric, static, draws, batch_size, data, weights, key
         return _lanes.mean_of(values_of(_draws.permuted(key, y, strata))[0])[0]
 
     values, info = values_of(y)
-    # One LAPACK call after the other, see `_linalg.after`.
-    later = _linalg.after((values, info), weights)
-    of_labels = _quick_folds(fit, metric, data, options, later)
+    of_labels = _quick_folds(fit, metric, data, options, weights)
 
     def quick(key):
         found, sound = of_labels(_draws.permuted(key, y, strata))
@@ -950,7 +947,7 @@ def _select(fit, metric, static, rule, batch_size, data, weights, l2):
     room = jnp.where(jnp.isnan(error[best]), 0, error[best]) if one_standard_error else 0.0
     chosen = jnp.argmax(jnp.where(score >= score[best] - room, size, -jnp.inf))
     weight = {} if sample_weight is None else {"sample_weight": sample_weight}
-    penalty = _linalg.after(infos, l2[chosen])
+    penalty = l2[chosen]
     params, info = fit(x, y, l2=penalty, **weight, **options)
     return params, info, penalty, infos
 

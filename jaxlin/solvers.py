@@ -359,7 +359,6 @@ def _solve_core(method, objective, init, args, hessian, precondition, tol, max_s
             jnp.bool_(False),
             (point,),
         )
-        point = _linalg.after(proved, point)
     status = jnp.where(
         (residual <= tol) & proved,
         Status.CONVERGED,

@@ -18,14 +18,15 @@ import pathlib
 from importlib.metadata import version
 
 FAST = ["--xla_backend_optimization_level=0", "--xla_cpu_parallel_codegen_split_count=1"]
-if version("jaxlib").startswith("0.10."):
+OLD = version("jaxlib").startswith("0.9.")
+if OLD:
     FAST.append("--xla_cpu_use_fusion_emitters=false")  # a flag that later versions refuse
 os.environ.setdefault("XLA_FLAGS", " ".join(FAST))
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # two processes, one GPU
 
-# Later versions of XLA than 0.10 have crashed in processes that had compiled most of the programs.
-WORKERS = 2 if version("jaxlib").startswith("0.10.") else 4
+# Later versions of XLA have crashed in processes that had compiled most of the programs.
+WORKERS = 2 if OLD else 4
 FIRST = {"wide": 0, "compile_once": 1, "api": 2, "transforms": 2}
 
 import jax  # noqa: E402

@@ -108,12 +108,6 @@ FAULTS = [
             "held = entries",
             "mixed::columns_that_lanes_do_not_share_are_not_too_many",
         ),
-        (
-            "calls of LAPACK may meet",
-            "_linalg.inverse_root(_linalg.after(point, run.whole))",
-            "_linalg.inverse_root(run.whole)",
-            "mixed::lapack_is_called_once_at_a_time",
-        ),
     ),
     *of(
         "_newton.py",
@@ -2133,12 +2127,6 @@ FAULTS = [
             "TIED_ULPS = 100",
             "TIED_ULPS = 0",
             "resample::the_labels_observed_are_as_good_as_themselves",
-        ),
-        (
-            "factorisations beside those of the fit before",
-            "later = _linalg.after((values, info), weights)",
-            "later = weights",
-            "one_at_a_time::functions_of_fits[_permutations]",
         ),
         (
             "a loss is taken for a gain",

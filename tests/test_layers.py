@@ -66,7 +66,7 @@ OF_FITS += ["distributed", "_source", "_descent", "streaming"]
 PICTURES = ["plot"]  # some are of one method: the street is svm's
 COMMAND_LINE = ["_sheet", "_table", "_evaluate", "_report", "_large", "__main__"]
 ORDER = [*BELOW, *METHODS, *OF_FITS, *PICTURES, *COMMAND_LINE]
-ALLOWED = {"jax", "jaxlin", "optax", "numpy"} | sys.stdlib_module_names
+ALLOWED = {"jax", "jaxlib", "jaxlin", "optax", "numpy"} | sys.stdlib_module_names
 MODULES = sorted(path.stem for path in PACKAGE.glob("*.py") if path.stem != "__init__")
 
 

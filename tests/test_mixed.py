@@ -7,9 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxlin import _linalg, _mixed, logistic, softmax, solvers
+from jaxlin import _mixed, logistic, softmax, solvers
 from jaxlin.types import Status
-from tests.test_one_at_a_time import beside_each_other
 
 pytestmark = pytest.mark.cpu  # elsewhere no lanes go that way
 
@@ -150,14 +149,6 @@ def test_no_lane_feels_another(mixed, name):
     mended = fit(np.where(np.isnan(data[0]), 0, data[0]), *data[1:])
     for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(mended), strict=True):
         np.testing.assert_array_equal(a[good], b[good])
-
-
-@pytest.mark.parametrize("d", [4, _linalg.FEW_SIDES + 2])
-def test_lapack_is_called_once_at_a_time(mixed, d):
-    x, y = jnp.ones((7, N, d)), jnp.zeros((7, N), int)
-    program = jax.jit(jax.vmap(functools.partial(logistic.fit, l2=0.1))).lower(x, y).compile()
-    count, pairs = beside_each_other(program.as_text())
-    assert count > 6 and not pairs
 
 
 def test_lanes_that_are_dealt_over_a_mesh_axis_stay_in_float64(mixed):

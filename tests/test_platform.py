@@ -1,5 +1,8 @@
 """Cases that a version of jax or jaxlib has computed wrongly: they must be right where we run."""
 
+import pathlib
+import subprocess
+import sys
 from functools import partial
 
 import jax
@@ -20,11 +23,48 @@ def test_vmapped_products_over_rows(dtype):
     np.testing.assert_allclose(squares, expected, rtol=20 * np.finfo(dtype).eps)
 
 
-def test_the_excluded_versions_are_not_these():
-    import jaxlib
+MANY_SOLVES = """
+import jax, jax.numpy as jnp
+solve = jax.vmap(lambda a, b: jax.scipy.linalg.solve_triangular(a, b, lower=True))
+a = jnp.eye(256) + jnp.zeros((10, 8, 1, 256))
+b = jnp.ones((10, 8, 256, 256))
+many = jax.jit(lambda a, b: [solve(a[:, i], b[:, i]) for i in range(8)])
+for _ in range(5):
+    jax.block_until_ready(many(a, b))
+"""
 
-    assert jax.__version__ not in ("0.10.2", "0.11.1")
-    assert jaxlib.__version__ not in ("0.10.2", "0.11.1")
+
+@pytest.mark.cpu
+def test_batched_solves_beside_each_other_end():
+    """Of jaxlib 0.10.0 to 0.11.0 each holds a thread of the pool and waits for another's."""
+    subprocess.run([sys.executable, "-c", MANY_SOLVES], timeout=120, check=True)
+
+
+@pytest.mark.parametrize("version", ["0.9.1", "0.10.0", "0.10.1", "0.10.2", "0.11.0", "0.11.1"])
+def test_an_excluded_version_is_refused_in_one_line(version):
+    from jaxlin import _platform
+
+    with pytest.raises(ImportError, match=rf"jaxlib {version}, .* 0\.11\.2 and later$") as error:
+        _platform.check_version("jaxlib", version)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("version", ["0.9.2", "0.11.2", "0.12.0.1", "0.13.0.dev20270101", "1.0.0"])
+def test_a_version_that_is_not_excluded_is_not_refused(version):
+    from jaxlin import _platform
+
+    _platform.check_version("jax", version)
+
+
+def test_what_is_excluded_is_what_an_installer_excludes():
+    from jaxlin import _platform
+
+    oldest = ".".join(map(str, _platform.OLDEST))
+    excluded = [".".join(map(str, v)) + (".*" if len(v) == 2 else "") for v in _platform.EXCLUDED]
+    needed = ",".join([f">={oldest}", *(f"!={v}" for v in excluded)])
+    project = (pathlib.Path(__file__).parents[1] / "pyproject.toml").read_text()
+    for name in ("jax", "jaxlib"):
+        assert f'"{name}{needed}"' in project
 
 
 def test_an_accelerators_program_finds_the_same(monkeypatch):

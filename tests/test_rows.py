@@ -249,8 +249,8 @@ def test_what_has_no_weight_may_be_anything(arguments):
 @pytest.mark.parametrize("dtype", [np.float64, np.float16, ml_dtypes.bfloat16])
 def test_temporaries_are_small(dtype):
     """A pass over x makes no copy of it, not even to widen, clean or mask it."""
-    if dtype == ml_dtypes.bfloat16 and jax.__version__.startswith("0.10."):
-        pytest.skip("XLA of jaxlib 0.10 widens bfloat16 on a CPU before it slices; 0.12 does not")
+    if dtype == ml_dtypes.bfloat16 and jax.__version__.startswith("0.9."):
+        pytest.skip("XLA of jaxlib 0.9 widens bfloat16 on a CPU before it slices; 0.12 does not")
     n, d = 100_000, 20
     working = np.float64 if dtype == np.float64 else np.float32
     shape = jax.ShapeDtypeStruct

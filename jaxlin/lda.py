@@ -136,7 +136,7 @@ def ledoit_wolf(
 
     (mean |z z' - S|^2 / n) / |S - (tr S / d) I|^2, at most 1, where z are deviations from class
     means (Ledoit and Wolf 2004, "A well-conditioned estimator for large-dimensional covariance
-    matrices").
+    matrices"). The same in all units of x that its columns share, however small or large.
 
     Args:
       x: `(n, d)`.
@@ -298,14 +298,19 @@ def _ledoit_wolf(data):
         return jnp.where((block.weight > 0)[:, None], block.x - centre[None, :], 0)
 
     def class_sums(block):
-        weighted = deviation(block) * block.weight[:, None]
-        return jax.ops.segment_sum(weighted, block.y, num_segments=n), ()
+        apart = deviation(block)
+        weighted = apart * block.weight[:, None]
+        reach = jnp.where((block.weight > 0)[:, None], jnp.abs(apart), 0)
+        largest = jnp.max(jax.lax.stop_gradient(reach), initial=0)
+        return jax.ops.segment_sum(weighted, block.y, num_segments=n), largest
 
-    sums, _ = _rows.fold(class_sums, rows)
+    sums, largest = _rows.fold(class_sums, rows)
     mean = sums / jnp.where(size > 0, size, 1)[:, None]
+    # In units near the rows' own, or fourth powers would leave the range.
+    unit = 1 / _linalg.power_of_two(largest)
 
     def squares(block):
-        z = jnp.where((block.weight > 0)[:, None], deviation(block) - mean[block.y], 0)
+        z = jnp.where((block.weight > 0)[:, None], deviation(block) - mean[block.y], 0) * unit
         fourth = jnp.sum(block.weight * jnp.sum(z * z, axis=1) ** 2)
         return (fourth, dot((z * block.weight[:, None]).T, z)), ()
 

@@ -172,6 +172,19 @@ def test_ledoit_wolf_is_scikit_learns():
     assert_close(by_function, by_number, 1e-11)
 
 
+def test_ledoit_wolf_knows_no_units_of_single_precision():
+    """It is made of fourth powers, which of teslas (1e-13) or of 1e9 leave the range of float32."""
+    x, y, _ = drawn()
+    z = x - np.stack([x[y == c].mean(0) for c in range(K)])[y]
+    expected = ledoit_wolf_shrinkage(z, assume_centered=True)
+    plain = lda.ledoit_wolf(x.astype(np.float32), y)
+    for power in (-60, -43, 30, 55):
+        assert lda.ledoit_wolf((x * 2.0**power).astype(np.float32), y) == plain
+    for unit in (1e-13, 1e-10, 1e-9, 1.0, 1e9, 1e12):
+        found = lda.ledoit_wolf((x * unit).astype(np.float32), y)
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
 # --- identities ----------------------------------------------------------------------------------
 
 

@@ -25,6 +25,10 @@ HELD_ULPS = 16
 ZERO_ULPS = 1024
 # Rows whose distance from a span is computed at once.
 ROWS_AT_ONCE = 256
+# Parts in which a direction is held that rows feel nothing of, each some digits smaller.
+PARTS = 4
+# And what rows feel of them all, in units of the rounding of twice the digits.
+EXACT_ULPS = 1
 # Steps per dimension; a handful is usual.
 STEPS = 64
 
@@ -320,3 +324,91 @@ def _leading(vectors: jax.Array, rank: jax.Array) -> jax.Array:
     # vectors themselves make of them leaves it by eps over that value.
     basis = dot(vectors.T, dot(vectors, basis)) / jnp.where(kept, values, 1)[None, :]
     return dot(basis, 3 * jnp.eye(size, dtype=basis.dtype) - dot(basis.T, basis)) / 2
+
+
+class Seen(NamedTuple):
+    """The rows as they are, and how a direction becomes scores of them.
+
+    x: `(n, d)`
+    flat: `(K (d + 1), P)`, of a direction the weights `(K, d)` and biases `(K,)`
+    wanted: `(n, q, K)`, of each demand the scores that it adds, with 1 or -1
+    used: `(P,)` bool, the coordinates in play
+    """
+
+    x: jax.Array
+    flat: jax.Array
+    wanted: jax.Array
+    used: jax.Array
+
+
+def is_exact(seen: Seen, demands: Demands, found: Verdict) -> jax.Array:
+    """Whether what is held has no part outside of its span, but for the rounding of x itself.
+
+    In twice the digits: a demand that rounding here has put there is in no span of this dimension,
+    and some direction outside is felt by it, however that is corrected within the span.
+    """
+    outside = jnp.diag(seen.used.astype(demands.z.dtype)) - found.span
+
+    def exactly(seen, demands, found, outside):
+        return jnp.all(jax.lax.map(_corrected(seen, demands, found), outside.T))
+
+    # Where all directions are held by some demands there is nothing to look at.
+    needed = jnp.any(found.held) & (jnp.trace(outside) > 1 / 2)
+    return _linalg.when(needed, exactly, jnp.bool_(True), (seen, demands, found, outside))
+
+
+def _corrected(seen: Seen, demands: Demands, found: Verdict):
+    """`direction -> ()`, whether nothing that is held feels it once it is corrected."""
+    (n, d), k, dtype = seen.x.shape, seen.wanted.shape[2], seen.x.dtype
+    eps = float(jnp.finfo(dtype).eps)
+    whole = jnp.concatenate([seen.x, jnp.ones((n, 1), dtype)], axis=1)
+    long = jnp.concatenate(PARTS * [whole], axis=1)
+    norm = jnp.linalg.norm(demands.z, axis=1)[:, None]
+    norm = norm * jnp.linalg.norm(demands.contrasts, axis=2)
+    unit = jnp.where(found.held & (norm > 0), 1 / jnp.where(norm > 0, norm, 1), 0)
+    held = demands.contrasts * unit[:, :, None]
+    rest = jnp.eye(len(found.span), dtype=dtype) - found.span
+    factor = _linalg.factor(_square(held, demands.z) + rest)
+    ulps = EXACT_ULPS * _linalg.long_ulps(PARTS * (d + 1)) * eps**2
+
+    def planes(params):
+        return jnp.concatenate([params[: k * d].reshape(k, d), params[k * d :, None]], axis=1)
+
+    def of_demands(scores):
+        return jnp.sum(seen.wanted * scores[:, None, :], axis=2)
+
+    def felt(parts):
+        """What each demand feels of a direction in parts, `(n, q)`."""
+        each = jnp.swapaxes(jax.vmap(planes)(parts), 0, 1).reshape(k, -1)
+        products = jax.vmap(_linalg.long_products, in_axes=(None, 0, None), out_axes=1)
+        total, lost = products(long, each, jnp.zeros((), dtype))
+        return of_demands(total) + of_demands(lost)
+
+    def step(i, carry):
+        parts, _ = carry
+        value = felt(parts)
+        pull = jnp.sum((value * unit)[:, :, None] * held, axis=1)
+        back = dot(found.span, _linalg.solve(factor, dot(pull.T, demands.z).reshape(-1)))
+        return parts.at[i + 1].set(-dot(seen.flat, back), mode="drop"), value
+
+    def of(direction):
+        first = dot(seen.flat, direction)
+        parts = jnp.zeros((PARTS, len(first)), dtype).at[0].set(first)
+        nothing = jnp.zeros(found.held.shape, dtype)
+        _, value = jax.lax.fori_loop(0, PARTS, step, (parts, nothing))
+        rounding = eps * size(jnp.abs(seen.x), jnp.abs(planes(first))[:, :d])
+        return jnp.all(~found.held | (jnp.abs(value) <= rounding + ulps * largest))
+
+    def size(x, planes):
+        return jnp.sum(jnp.abs(seen.wanted) * dot(x, planes.T)[:, None, :], axis=2)
+
+    largest = size(jnp.abs(whole), planes(jnp.max(jnp.abs(seen.flat), axis=1)))
+    return of
+
+
+def _square(contrasts: jax.Array, z: jax.Array) -> jax.Array:
+    """The sum of products of demands with themselves, `(P, P)`."""
+    (n, _, m), p = contrasts.shape, z.shape[1]
+    both = jnp.sum(contrasts[:, :, :, None] * contrasts[:, :, None, :], axis=1)
+    left = both[:, :, None, :] * z[:, None, :, None]
+    return dot(left.reshape(n, -1).T, z).reshape(m * p, m * p)

@@ -48,7 +48,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jax.scipy import special
 
-from jaxlin import _checks, _estimate, _frame, _linalg, _rows, _separation
+from jaxlin import _checks, _estimate, _frame, _implicit, _linalg, _rows, _separation
 from jaxlin._linalg import dot
 from jaxlin.losses import Loss
 from jaxlin.types import Hyperplane, Info, Linear, Status
@@ -85,10 +85,11 @@ class Separation(NamedTuple):
 
     status: `()`, SEPARABLE (completely), QUASI_SEPARABLE, NOT_SEPARABLE (the classes overlap: the
       estimate is finite), CLASS_TOO_SMALL, INVALID_DATA, or STALLED if rounding hides which
-    direction: params along which the likelihood rises for ever; 0 if the classes overlap
+    direction: params along which the likelihood rises for ever; 0 if the classes overlap; NaN
+      where the status is none of the first three
     coefficients: of the type of the params: 0 where a coefficient is finite, else infinity with the
       sign with which it grows along the direction; NaN where it does not grow along this one, but
-      along others
+      along others, and where the direction is
     on_plane: `(n,)` bool, the rows on the plane of every such direction; or `(n, k)`, the classes
       that no direction tells from the row's own
     multipliers: `(n,)`, nonnegative, 0 but for rows that span all that are on the plane, such that
@@ -539,7 +540,8 @@ def separation(
     Decided anew from the data, whatever the params are: they say of which form the estimate is,
     and where to start. Finitely many steps of O(n P), each decision proved to rounding: a
     direction that meets every row off the plane, and a positive combination of rows that is 0. Rows
-    a few units of rounding off a plane count as on it, and somewhat more make it STALLED.
+    count as on the plane that are off it by no more than the rounding of x, seen in twice the
+    digits. Where others are near it the status is STALLED; float64 tells more than float32.
 
     Args:
       params: a Hyperplane or a Linear, as a fit returned it.
@@ -763,7 +765,10 @@ def _separation_of(bias, params, data):
     z = jnp.concatenate([z, jnp.ones((len(z), int(bias)), dtype)], axis=1)
     if basis is None:
         contrasts, live = (2 * rows.y - 1).astype(dtype)[:, None, None], here[:, None]
+        wanted = contrasts
     else:
+        eye = jnp.eye(k, dtype=dtype)
+        wanted = eye[rows.y][:, None, :] - eye[None]
         contrasts = basis[rows.y][:, None, :] - basis[None, :, :]
         live = here[:, None] & present[None, :] & (rows.y[:, None] != classes[None, :])
     start = _estimate.enter(problem, params)
@@ -774,7 +779,11 @@ def _separation_of(bias, params, data):
     start = jnp.where(jnp.all(jnp.isfinite(start)), start, 0)
     demands = _separation.Demands(_rows.where_rows(here, z), contrasts, live)
     found = _separation.decide(demands, start.reshape(-1))
-    direction, growing = _in_user_units(problem, z, found, bias)
+    flat, back = _to_user_units(problem, z, bias)
+    used = jnp.repeat(problem.used, z.shape[1])
+    seen = _separation.Seen(_rows.clean(rows).x, flat, wanted, used)
+    proved = found.proved & _separation.is_exact(seen, demands, found)
+    direction, growing = _in_user_units(problem, z, found, flat, back)
     held, multipliers = found.held, found.multipliers
     if k is None:
         direction, growing = (
@@ -783,14 +792,17 @@ def _separation_of(bias, params, data):
         held, multipliers = held[:, 0], multipliers[:, 0]
     status = jnp.where(jnp.any(held), Status.QUASI_SEPARABLE, Status.SEPARABLE)
     status = jnp.where(jnp.any(found.direction != 0), status, Status.NOT_SEPARABLE)
-    status = jnp.where(found.proved, status, Status.STALLED)
+    status = jnp.where(proved, status, Status.STALLED)
     status = jnp.where(jnp.sum(present) > 1, status, Status.CLASS_TOO_SMALL)
     status = jnp.where(valid, status, Status.INVALID_DATA).astype(jnp.int32)
+    # What is 0 reads as finite: of no verdict nothing is told.
+    told = proved & valid & (jnp.sum(present) > 1)
+    direction, growing = _implicit.where(told, (direction, growing))
     return Separation(status, direction, growing, held, multipliers)
 
 
-def _in_user_units(problem, z, found, bias):
-    """Of the direction, for standard columns: `(direction, coefficients)` as params."""
+def _to_user_units(problem, z, bias):
+    """From directions, for standard columns, to params: a matrix `(., P)`, and back to a tree."""
     d, (m, p) = problem.centre.size, (problem.used.size, z.shape[1])
 
     def leave(theta):
@@ -799,8 +811,14 @@ def _in_user_units(problem, z, found, bias):
             theta = theta.at[:, d].add(-dot(theta[:, :d], problem.shift[:d]))
         return _frame.leave(problem, theta, bias)
 
-    flat = jax.vmap(lambda theta: ravel_pytree(leave(theta))[0])(jnp.eye(m * p, dtype=z.dtype)).T
-    _, back = ravel_pytree(leave(found.direction))
+    each = jnp.eye(m * p, dtype=z.dtype)
+    flat = jax.vmap(lambda theta: ravel_pytree(leave(theta))[0])(each).T
+    return flat, ravel_pytree(leave(each[0]))[1]
+
+
+def _in_user_units(problem, z, found, flat, back):
+    """Of the direction, for standard columns: `(direction, coefficients)` as params."""
+    m, p = problem.used.size, z.shape[1]
     # The directions that some row sees, less those that rows hold.
     values, vectors = _linalg.eigh(dot(z.T, z))
     eps = float(jnp.finfo(z.dtype).eps)

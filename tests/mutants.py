@@ -1525,6 +1525,12 @@ FAULTS = [
     *of(
         "_separation.py",
         (
+            "a tie of rounding is a tie",
+            "needed = jnp.any(found.held) & (jnp.trace(outside) > 1 / 2)",
+            "needed = jnp.any(found.held) & (jnp.trace(outside) > len(outside))",
+            "inference::no_tie_is_made_by_rounding",
+        ),
+        (
             "what is held is not",
             "held = demands.live & ~faces.live",
             "held = demands.live & faces.live",

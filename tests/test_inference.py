@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import optimize
 
 import jaxlin
 from jaxlin import datasets, inference, logistic, losses, softmax
@@ -471,6 +472,82 @@ def test_near_ties_in_single_precision_are_no_ties():
         across = inference.separation(blank, x, np.array([0, 1, 0, 1])).status
         assert apart in (Status.SEPARABLE, Status.STALLED)
         assert across in (Status.NOT_SEPARABLE, Status.STALLED)
+
+
+@pytest.mark.parametrize("origin", [0.0, 1993.0])
+def test_no_tie_is_made_by_rounding(origin):
+    """Of float32 data that differ there is no tie; of those that are equal there is."""
+    blank = Hyperplane(np.zeros(1, np.float32), np.zeros((), np.float32))
+    for near in (1e-4, 1e-5, 1e-6, 1e-7, 1e-11, 0.0):
+        x = (np.array([[-1], [near], [0], [1]], np.float32) + origin).astype(np.float32)
+        tied = x[1] == x[2]
+        # Class 0 reaches beyond a row of class 1, or the classes lie in order.
+        for y, truth in (
+            ([0, 0, 1, 1], Status.QUASI_SEPARABLE if tied else Status.NOT_SEPARABLE),
+            ([0, 1, 0, 1], Status.QUASI_SEPARABLE if tied else Status.SEPARABLE),
+        ):
+            found = inference.separation(blank, x, np.array(y))
+            assert found.status == truth or (found.status == Status.STALLED and not tied)
+            if found.status == Status.STALLED:
+                assert np.isnan(flat(found.coefficients)).all()
+                assert np.isnan(flat(found.direction)).all()
+    finite, _ = logistic.fit(np.array([[-1], [1e-6], [0], [1]]), np.array([0, 0, 1, 1]))
+    np.testing.assert_allclose(finite.weights, 15.202, rtol=1e-4)
+
+
+def test_no_verdict_is_no_number():
+    """Coefficients of 0 read as finite. One class, no numbers, and what rounding hides."""
+    x, y = np.array([[0.0], [1.0], [2.0]]), np.array([0, 1, 1])
+    blank = Hyperplane(np.zeros(1), np.zeros(()))
+    decide = jax.jit(lambda x, weight: inference.separation(blank, x, y, sample_weight=weight))
+    for x_, weight, status in (
+        (x, np.array([0.0, 1, 1]), Status.CLASS_TOO_SMALL),
+        (x * np.nan, np.ones(3), Status.INVALID_DATA),
+    ):
+        found = decide(x_, weight)
+        assert found.status == status
+        assert np.isnan(flat(found.coefficients)).all() and np.isnan(flat(found.direction)).all()
+
+
+# Of Henderson and Velleman's cars (1981) the miles per gallon, and which have which gears.
+MILES = [21, 21, 22.8, 21.4, 18.7, 18.1, 14.3, 24.4, 22.8, 19.2, 17.8, 16.4, 17.3, 15.2, 10.4, 10.4]
+MILES += [14.7, 32.4, 30.4, 33.9, 21.5, 15.5, 15.2, 13.3, 19.2, 27.3, 26, 30.4, 15.8, 19.7, 15]
+MILES += [21.4]
+CYLINDERS = [6, 6, 4, 6, 8, 6, 8, 4, 4, 6, 6, 8, 8, 8, 8, 8, 8, 4, 4, 4, 4, 8, 8, 8, 8, 4, 4, 4, 8]
+CYLINDERS += [6, 8, 4]
+AUTOMATIC = [0, 0, 0] + 14 * [1] + [0, 0, 0] + 5 * [1] + 7 * [0]
+
+
+@pytest.mark.parametrize("degree", [2, 5])
+def test_verdicts_of_single_precision_are_those_of_its_data(degree):
+    """Cylinders on powers of the miles per gallon, and on a spline, by linear programming."""
+    miles = (np.array(MILES) - 20) / 14
+    knots = np.maximum(miles[:, None] - np.linspace(-0.5, 0.6, degree)[None, :], 0) ** 2
+    x = np.column_stack([miles, knots, AUTOMATIC]).astype(np.float32)
+    y = np.array(CYLINDERS) // 2 - 2
+    blank = Linear(np.zeros((3, x.shape[1]), np.float32), np.zeros(3, np.float32))
+    found = inference.separation(blank, x, y)
+    rows = with_ones(x.astype(np.float64))
+    wishes = [
+        np.kron(np.eye(3)[own] - np.eye(3)[other], row)
+        for own, row in zip(y, rows, strict=True)
+        for other in range(3)
+        if other != own
+    ]
+    wishes = np.array(wishes) / np.linalg.norm(wishes, axis=1, keepdims=True)
+    n, p = wishes.shape
+    most = optimize.linprog(
+        np.concatenate([np.zeros(p), -np.ones(n)]),
+        A_ub=np.concatenate([-wishes, np.eye(n)], axis=1),
+        b_ub=np.zeros(n),
+        bounds=[*p * [(None, None)], *n * [(0, 1)]],
+    )
+    truth = n - round(-most.fun)
+    if found.status == Status.STALLED:
+        assert np.isnan(flat(found.coefficients)).all()
+    else:
+        assert found.on_plane.sum() == truth
+        assert found.status == {0: 5, n: 6}.get(truth, 4)
 
 
 def test_a_row_of_leverage_one_is_not_left_out():

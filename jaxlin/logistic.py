@@ -283,6 +283,7 @@ def _fit_firth(bias, complete, data, offset, tol, max_steps):
     still = jax.lax.stop_gradient((theta, *arguments))
     residual = _passes.residual(problem, jax.grad(_jeffreys)(*still)[None, :])
     residual = jnp.where(begun, residual, jnp.inf)
+    found = theta
     if complete:
         deficient = jnp.any(null != 0)
         found = theta - _proof.least_norm_excess(problem, still[0][None, :], still[3])[0]

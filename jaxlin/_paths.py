@@ -1,10 +1,15 @@
-"""Fits along penalties from strong to weak, each begun where those before lead, for `resample`."""
+"""Fits along penalties from strong to weak, each begun where those before lead, for `resample`.
+
+And the choice among them.
+"""
 
 import math
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from jaxlin import _checks, _lanes
 from jaxlin.types import Hyperplane, Linear
 
 # So many points of a path lead to the next.
@@ -58,6 +63,41 @@ def from_strong_to_weak(one, start, l2, size):
         return jnp.zeros_like(along).at[order].set(along)
 
     return jax.tree.map(in_place, found)
+
+
+def strongest_of_the_best(values, size, larger_is_better, one_standard_error):
+    """The penalty that the folds choose.
+
+    Args:
+      values: `(m, folds)`, of the metric.
+      size: `(m,)`, how strong each penalty is.
+      larger_is_better: static.
+      one_standard_error: static, whether a mean within that of the best will do.
+
+    Returns:
+      `(index (), judged ())`: whether a finite mean was there to choose by.
+    """
+    # What is NaN or infinite for every penalty says nothing of any.
+    told = jnp.any(jnp.isfinite(values), axis=0)
+    mean, error = _lanes.mean_of(jnp.where(told[None, :], values, jnp.nan), axis=1)
+    score = jnp.where(jnp.isnan(mean), -jnp.inf, mean if larger_is_better else -mean)
+    best = jnp.argmax(score)
+    room = jnp.where(jnp.isnan(error[best]), 0, error[best]) if one_standard_error else 0.0
+    chosen = jnp.argmax(jnp.where(score >= score[best] - room, size, -jnp.inf))
+    return chosen, jnp.any(jnp.isfinite(score))
+
+
+def raise_if_unjudged(values: jax.Array, judged: jax.Array) -> None:
+    """Raise a ValueError, if all is concrete, where no penalty could be judged."""
+    if not _checks.concrete((values, judged)) or np.all(np.asarray(judged)):
+        return
+    found = np.asarray(values)
+    nothing, endless = (int(is_so(found).sum()) for is_so in (np.isnan, np.isinf))
+    raise ValueError(
+        f"metric: no penalty could be judged; of {found.size} values {nothing} are NaN (as of "
+        f"folds that hold out one class, or nothing) and {endless} infinite (as of folds that do "
+        "not train on a class they hold out): take other folds, or another metric"
+    )
 
 
 def _leads(t: jax.Array) -> jax.Array:

@@ -562,6 +562,10 @@ def select(
     whose mean is within one standard error of the best. Fits that take an `init` begin, fold by
     fold, where those of stronger penalties lead.
 
+    A fold tells nothing, and is left out, where its value is NaN (the area under the curve of one
+    class) or where it is infinite for every penalty (the log loss of a class that the fold does not
+    train on). If nothing is left, or the mean is infinite for every penalty, there is no choice.
+
     Args:
       fit, metric, x, y, weights, sample_weight: as in `cross_validate`.
       l2: `(m,)` penalties, or `(m, d)`, one per feature; in any order.
@@ -576,9 +580,11 @@ def select(
       `(params, info, l2)`: the fit to all rows, and the penalty it was made with, `()` or `(d,)`.
       Nested selection is a vmap over `sample_weight`.
 
+      Where no penalty could be judged both are NaN, and the status INVALID_DATA; eagerly it raises.
+
     Raises:
       TypeError: the fit has no penalty.
-      ValueError: as `cross_validate`.
+      ValueError: as `cross_validate`; eagerly also where no penalty could be judged.
 
     Example:
       >>> import jax
@@ -597,8 +603,11 @@ def select(
     l2 = l2.astype(problem.dtype)
     rule = (_larger(metric, larger_is_better), bool(one_standard_error))
     arguments = (problem.data, problem.weights, l2)
-    *found, info = _select(fit, metric, problem.static, rule, batch_size, *arguments)
+    *found, info, values, judged = _select(
+        fit, metric, problem.static, rule, batch_size, *arguments
+    )
     _raise_if_invalid(fit, info, problem, jnp.repeat(l2, info.status.size // len(l2), axis=0))
+    _paths.raise_if_unjudged(values, judged)
     params, final, best = found
     return params, final, best
 
@@ -915,7 +924,6 @@ def _nothing(fit, x, y, options):
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
 def _select(fit, metric, static, rule, batch_size, data, weights, l2):
-    larger_is_better, one_standard_error = rule
     x, y, sample_weight, traced = data
     options = _options.join(_options.Options(static, traced))
     (count, *_), (folds, n), d = l2.shape, weights.shape, x.shape[1]
@@ -941,15 +949,14 @@ def _select(fit, metric, static, rule, batch_size, data, weights, l2):
     values, infos = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), (values, infos))
     if values.ndim > 1:
         raise ValueError(f"metric: expected a number per fold, got shape {values.shape[1:]}")
-    mean, error = _lanes.mean_of(values.reshape(count, folds), axis=1)
-    score = jnp.where(jnp.isnan(mean), -jnp.inf, mean if larger_is_better else -mean)
-    best = jnp.argmax(score)
-    room = jnp.where(jnp.isnan(error[best]), 0, error[best]) if one_standard_error else 0.0
-    chosen = jnp.argmax(jnp.where(score >= score[best] - room, size, -jnp.inf))
+    chosen, judged = _paths.strongest_of_the_best(values.reshape(count, folds), size, *rule)
     weight = {} if sample_weight is None else {"sample_weight": sample_weight}
-    penalty = l2[chosen]
+    penalty = jnp.where(judged, l2[chosen], jnp.nan)
     params, info = fit(x, y, l2=penalty, **weight, **options)
-    return params, info, penalty, infos
+    # A fit of the user's may not mind a penalty of NaN.
+    params = jax.tree.map(lambda a: jnp.where(judged, a, jnp.nan * a), params)
+    status = jnp.where(judged, info.status, Status.INVALID_DATA).astype(info.status.dtype)
+    return params, info._replace(status=status), penalty, infos, values, judged
 
 
 def _with_offset(scores: jax.Array, offset: jax.Array | None) -> jax.Array:

@@ -2153,12 +2153,6 @@ FAULTS = [
             "resample::a_permutation_test_is_the_loop",
         ),
         (
-            "the weakest penalty within an error",
-            "jnp.where(score >= score[best] - room, size, -jnp.inf)",
-            "jnp.where(score >= score[best] - room, -size, -jnp.inf)",
-            "resample::selection_is_by_the_mean_over_folds",
-        ),
-        (
             "rows without weight are judged",
             "return weight * sample_weight, judged * sample_weight",
             "return weight * sample_weight, judged",
@@ -2206,6 +2200,24 @@ FAULTS = [
     ),
     *of(
         "_paths.py",
+        (
+            "the weakest penalty within an error",
+            "jnp.where(score >= score[best] - room, size, -jnp.inf)",
+            "jnp.where(score >= score[best] - room, -size, -jnp.inf)",
+            "resample::selection_is_by_the_mean_over_folds",
+        ),
+        (
+            "a fold that is infinite for every penalty judges them",
+            "jnp.where(told[None, :], values, jnp.nan)",
+            "jnp.where(told[None, :], values, values)",
+            "resample::folds_that_tell_nothing_are_left_out",
+        ),
+        (
+            "what nothing judged is chosen",
+            "return chosen, jnp.any(jnp.isfinite(score))",
+            "return chosen, jnp.any(~jnp.isnan(score))",
+            "resample::a_penalty_that_nothing_judged_is_none",
+        ),
         (
             "a path from weak to strong",
             "order = jnp.argsort(-level",

@@ -23,6 +23,7 @@ from jaxlin import (
     perceptron,
     qda,
     resample,
+    softmax,
 )
 from jaxlin.types import Hyperplane, Info, Status
 from tests.public import thorough
@@ -753,6 +754,62 @@ def test_selection_is_by_the_mean_over_folds(data):
             resample.select(
                 logistic.fit, accuracy, x, y, weights[:4], l2=wrong, batch_size=batch_size
             )
+
+
+def test_folds_that_tell_nothing_are_left_out():
+    """A class of one row: the fold that holds it out gives it probability 0, whatever the l2."""
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=(24, 2)), np.arange(24) % 2
+    x[:, 0] += 1.5 * y
+    y[5] = 2
+    folds, l2 = resample.kfold(KEY, 24, folds=4), np.array([0.01, 0.1, 1.0])
+    given = (softmax.fit, metrics.log_loss, x, y)
+    values = np.stack(
+        [resample.cross_validate(*given, folds, l2=each, num_classes=3)[0] for each in l2]
+    )
+    alone = np.asarray(folds[:, 5] == 0)
+    assert np.isinf(values[:, alone]).all() and np.isfinite(values[:, ~alone]).all()
+    _, info, best = resample.select(*given, folds, l2=l2, num_classes=3)
+    assert best == l2[values[:, ~alone].mean(axis=1).argmin()] != l2.max()
+    assert info.status == Status.CONVERGED
+    *_, simple = resample.select(*given, folds, l2=l2, num_classes=3, one_standard_error=True)
+    mean, error = values[:, ~alone].mean(1), values[:, ~alone].std(1, ddof=1) / np.sqrt(3)
+    assert simple == l2[mean <= mean.min() + error[mean.argmin()]].max()
+
+
+def test_a_penalty_that_nothing_judged_is_none(data):
+    x, y = data
+    l2 = np.array([0.1, 1.0])
+    one_class, none = resample.leave_one_out(N), np.ones((2, N))
+    lonely = np.where(np.arange(N) == 5, 2, np.arange(N) % 2)
+    for fit, metric, labels, folds, words in (
+        (logistic.fit, metrics.roc_auc, y, one_class, "of 48 values 48 are NaN .* and 0 infinite"),
+        (logistic.fit, metrics.accuracy, y, none, "of 4 values 4 are NaN .* and 0 infinite"),
+        (softmax.fit, metrics.log_loss, lonely, one_class[5:6], "of 2 values 0 .* 2 infinite"),
+    ):
+        options = {"num_classes": 3} if fit is softmax.fit else {}
+        run = partial(resample.select, fit, metric, x, labels, l2=l2, **options)
+        with pytest.raises(ValueError, match=f"metric: no penalty could be judged; {words}"):
+            run(folds)
+        params, info, best = jax.jit(run)(folds)
+        assert np.isnan(best) and info.status == Status.INVALID_DATA
+        assert all(np.isnan(leaf).all() for leaf in params)
+
+
+def test_a_lane_that_nothing_judged_harms_no_other(data):
+    x, y = data
+    folds, l2 = resample.kfold(KEY, N, folds=FOLDS), np.array([0.1, 1.0])
+
+    @jax.jit
+    @jax.vmap
+    def run(folds):
+        return resample.select(centroids, metrics.brier, x, y, folds, l2=l2)
+
+    params, info, best = run(np.stack([folds, np.ones((FOLDS, N))]))
+    assert np.isnan(best[1]) and np.isnan(params.weights[1]).all() and info.status[1] == 8
+    alone = resample.select(centroids, metrics.brier, x, y, folds, l2=l2)
+    assert best[0] == alone[2] and info.status[0] == Status.CONVERGED
+    np.testing.assert_allclose(params.weights[0], alone[0].weights, rtol=1e-12)
 
 
 def test_losses_are_known_to_be_losses(data):

@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxlin import _rows
+
 # Rows whose number is packed with a random one, a power of two.
 MOST_PACKED = 1024
 
@@ -56,13 +58,19 @@ def bayesian_bootstrap(key, n, draws):
     return weights * (n / jnp.sum(weights, axis=1, keepdims=True))
 
 
-@functools.partial(jax.jit, static_argnums=2)
-def balanced(y, weight, k):
-    members = y[:, None] == jnp.arange(k, dtype=y.dtype)[None, :]
+@functools.partial(jax.jit, static_argnums=(2, 3))
+def balanced(y, weight, k, axis):
+    # In a narrow dtype of y's the larger classes would wrap.
+    wide = jnp.int64 if y.dtype.itemsize == 8 else jnp.int32
+    members = y.astype(wide)[:, None] == jnp.arange(k, dtype=wide)[None, :]
     share = jnp.sum(jnp.where(members, weight[:, None], 0), axis=0)
+    share, _ = _rows.across(share, (), axis)
     present = jnp.maximum(jnp.sum(share > 0), 1).astype(weight.dtype)
-    factor = jnp.where(share > 0, jnp.sum(weight) / present / jnp.where(share > 0, share, 1), 0)
-    return weight * jnp.sum(jnp.where(members, factor[None, :], 0), axis=1)
+    factor = jnp.sum(share) / present / jnp.where(share > 0, share, 1)
+    # What is wrong with the data a fit is to say, of the data as they are.
+    factor = jnp.where((share > 0) & jnp.isfinite(factor) & jnp.all(weight >= 0), factor, 1)
+    own = jnp.sum(jnp.where(members, factor[None, :], 0), axis=1)
+    return weight * jnp.where(jnp.any(members, axis=1), own, 1)
 
 
 @functools.partial(jax.jit, static_argnums=3)

@@ -58,6 +58,14 @@ def with_classes(fit: Callable, options: dict[str, Any], y: Any, sample_weight: 
     return {**options, "num_classes": k}
 
 
+def number_of_classes(fit: Callable, options: dict[str, Any]) -> int:
+    """k of a fit with these options, or 2 of one that has no such argument."""
+    k = options.get("num_classes")
+    if k is None and takes(fit, "num_classes"):
+        k = inspect.signature(fit).parameters["num_classes"].default
+    return 2 if k is None else k
+
+
 @functools.cache
 def takes(fit: Callable, name: str, *, among_others: bool = False) -> bool:
     """Whether a fit has an argument of this name, or, `among_others`, one of any name."""

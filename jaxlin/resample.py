@@ -3,7 +3,8 @@
 Whatever leaves rows out or counts them twice is one more row of a `(lanes, n)` array of training
 weights, so that all folds are one vmapped fit over a shared `x`. The first functions here make such
 weights: `kfold`, `bootstrap` and their like. The others run any fit with them: `refit`,
-`cross_validate`, `permutation_test`, `regularization_path`, `select`.
+`cross_validate`, `permutation_test`, `regularization_path`, `select`. What is to be learned from a
+fold's training rows alone is part of the fit: `on_standardized`, `on_balanced`.
 
 All run under jit and on further vmapped axes. Many lanes run so many at a time that what they hold
 stays in cache, chosen from the shapes unless `batch_size` says so; a bare `jax.vmap` of a fit holds
@@ -37,7 +38,7 @@ from jaxlin import (
     _options,
     _paths,
     _platform,
-    features,
+    _prepared,
     metrics,
 )
 from jaxlin.types import Info, Status
@@ -216,13 +217,18 @@ def bayesian_bootstrap(key: jax.Array, n: int, *, draws: int) -> jax.Array:
 def balanced(y: Any, *, num_classes: int | None = None, sample_weight: Any = None) -> jax.Array:
     """Weights that give every class that is present the same total.
 
+    For one fit to all rows. The factors are those of all rows, so in a fold the classes are not
+    balanced among its training rows; and as `sample_weight` of `cross_validate` and its like the
+    weights would count in the metric too. Inside folds take `on_balanced`.
+
     Args:
       y: `(n,)` class indices.
       num_classes: k, static; eagerly by default 1 + the largest label.
       sample_weight: `(n,)`, weights to be balanced; 1 by default.
 
     Returns:
-      `(n,)`: `sample_weight` times a factor per class, of the same sum.
+      `(n,)`: `sample_weight` times a factor per class, of the same sum; unchanged where a label is
+      outside of the classes, or a weight is not valid.
 
     Raises:
       ValueError: shapes that do not fit.
@@ -240,7 +246,8 @@ def balanced(y: Any, *, num_classes: int | None = None, sample_weight: Any = Non
         dtype = _checks.working_dtype(_checks.real(sample_weight, "sample_weight"))
     weight = _checks.optional(sample_weight, y.shape, dtype, "sample_weight")
     k = _checks.number_of_classes(num_classes, y, sample_weight)
-    return _draws.balanced(y, jnp.ones(y.shape, dtype) if weight is None else weight, k)
+    weight = jnp.ones(y.shape, dtype) if weight is None else weight
+    return _draws.balanced(y, weight, k, _checks.Axis())
 
 
 def permutations(key: jax.Array, y: Any, *, draws: int, strata: Any = None) -> jax.Array:
@@ -390,7 +397,8 @@ def cross_validate(
       y: `(n,)`, or what the fit takes.
       weights: `(folds, n)` training weights, as `stratified_kfold` makes them.
       held_out: `(folds, n)`, nonzero where a fold is judged; by default where `weights` is 0.
-      sample_weight: `(n,)`; a row of weight 0 neither trains nor judges.
+      sample_weight: `(n,)`; a row counts as much in the metric as in the fit, and one of weight 0
+        in neither. Weights that are for the fit alone are made inside it: see `on_balanced`.
       batch_size: folds at a time; by default chosen from the shapes.
       **options: handed to the fit, numbers among them traced: `functools.partial(fit, ...)` keeps
         them static. `num_classes` may be left out, eagerly.
@@ -640,7 +648,39 @@ def on_standardized(fit: Fit) -> Fit:
       >>> bool(abs(111.8034 * params.weights - scaled.weights)[0] < 1e-4)
       True
     """
-    return _on_standardized(fit)
+    return _prepared.on_standardized(fit)
+
+
+def on_balanced(fit: Fit) -> Fit:
+    """Make a fit that gives every class the same total of training weights.
+
+    As `balanced`, but by the weights that the fit is called with: so in a fold the classes are
+    balanced as they are among its training rows, which is scikit-learn's `class_weight="balanced"`,
+    and the weights of the rows that judge stay as they are. Of both,
+    `on_standardized(on_balanced(fit))` is scikit-learn's pipeline, whose mean and deviation are
+    those of the rows as they are.
+
+    Args:
+      fit: `fit(x, y, *, sample_weight, ...) -> (params, Info)`, to class indices. A fit without an
+        argument `num_classes` is taken for one of two classes.
+
+    Returns:
+      `fit(x, y, *, sample_weight=None, **options)`, which returns what `fit` does. The same
+      function is returned for the same `fit`.
+
+    Raises:
+      TypeError: (from the returned fit) y holds no integers or bools.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import logistic, resample
+      >>> x, y = jnp.array([[0.0], [1.0], [2.0], [3.0], [4.0]]), jnp.array([0, 1, 0, 0, 1])
+      >>> params, _ = resample.on_balanced(logistic.fit)(x, y, l2=0.1)
+      >>> weighed, _ = logistic.fit(x, y, l2=0.1, sample_weight=resample.balanced(y))
+      >>> bool(abs(params.weights - weighed.weights)[0] < 1e-5)
+      True
+    """
+    return _prepared.on_balanced(fit)
 
 
 class _Problem(NamedTuple):
@@ -655,35 +695,6 @@ class _Problem(NamedTuple):
     weights: jax.Array | None
     options: dict[str, Any]
     dtype: Any
-
-
-@functools.cache
-def _on_standardized(fit: Fit) -> Fit:
-    def fit_on_standardized(
-        x: Any, y: Any, *, sample_weight: Any = None, feature_mask: Any = None, **options: Any
-    ) -> tuple[Any, Info]:
-        """A fit to standardised columns: see `resample.on_standardized`."""
-        x = _checks.matrix(x)
-        mask = _checks.mask_of(feature_mask, x.shape[1])
-        given = {"sample_weight": sample_weight, "feature_mask": mask}
-        given = {name: value for name, value in given.items() if value is not None}
-        seen = x if mask is None else jnp.where(mask[None, :], x, 0)
-        scaler = features.standardizer(
-            seen, sample_weight=sample_weight, axis_name=options.get("axis_name")
-        )
-        if _options.takes(fit, "l2"):
-            penalty = _checks.real(options.pop("l2", 0.0), "l2").astype(scaler.scale.dtype)
-            # Of data that are not valid the scale is NaN; the fit is to say what is wrong.
-            known = jnp.all(jnp.isfinite(scaler.scale))
-            variance = jnp.where(known, scaler.scale**2, 1)
-            return fit(x, y, l2=penalty * variance, **given, **options)
-        scaled = features.standardize(scaler, seen)
-        # NaN would hide what is wrong with the data.
-        scaled = jnp.where(jnp.any(jnp.isnan(scaler.scale)), seen, scaled)
-        params, info = fit(scaled, y, **given, **options)
-        return features.unstandardize(scaler, params), info
-
-    return _options.with_arguments_of(fit, fit_on_standardized)
 
 
 def _problem(fit, x, y, weights, sample_weight, options) -> _Problem:

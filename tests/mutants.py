@@ -2164,11 +2164,20 @@ FAULTS = [
             'given = options | {"l2": penalty}',
             "resample::fits_of_a_selection_begin_where_those_of_stronger_penalties_lead",
         ),
+    ),
+    *of(
+        "_prepared.py",
         (
             "a penalty in the units of x",
             "l2=penalty * variance, **given",
             "l2=penalty, **given",
             "resample::a_fit_on_standardized_columns_comes_in_the_units_of_x",
+        ),
+        (
+            "classes balanced among the rows as they are",
+            "_draws.balanced(y, weight, k, axis)",
+            "_draws.balanced(y, jnp.ones(n, dtype), k, axis)",
+            "resample::a_fit_on_balanced_classes_balances_the_training_rows",
         ),
     ),
     *of(

@@ -110,6 +110,7 @@ COMBINATORS = {
     "distributed.data_parallel",
     "multiclass.one_vs_rest",
     "multiclass.one_vs_one",
+    "resample.on_balanced",
     "resample.on_standardized",
     "solvers.from_optax",
 }
@@ -711,6 +712,9 @@ def _fits() -> dict[str, Fit]:
     fits["on_standardized(logistic.fit)"] = Fit(
         resample.on_standardized(logistic.fit), 2, True, False
     )
+    fits["on_balanced(lda.fit)"] = Fit(
+        functools.partial(resample.on_balanced(lda.fit), num_classes=K), K, True, False
+    )
     return fits
 
 
@@ -723,6 +727,7 @@ TWINS = {
     "gaussian.fit",
     "gaussian.fit_tied",
     "on_standardized(logistic.fit)",
+    "on_balanced(lda.fit)",
     "svm.fit_hard_margin",
 }
 NAMES = seldom(FITS, TWINS)

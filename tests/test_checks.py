@@ -325,6 +325,11 @@ def test_digits_that_a_narrower_dtype_loses_are_missed():
 
 
 def test_a_combinator_takes_a_fit_alone():
-    for combinator in (multiclass.one_vs_rest, multiclass.one_vs_one, resample.on_standardized):
+    for combinator in (
+        multiclass.one_vs_rest,
+        multiclass.one_vs_one,
+        resample.on_standardized,
+        resample.on_balanced,
+    ):
         with pytest.raises(TypeError, match="takes 1 positional argument but 3 were given"):
             combinator(lda.fit, X, [0, 1])

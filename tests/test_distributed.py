@@ -104,6 +104,7 @@ FITS = {
     "gaussian, tied": (gaussian.fit_tied, 3, {}),
     "svm": (functools.partial(svm.fit, loss=losses.squared_hinge), 2, {"l2": 0.01}),
     "on_standardized": (resample.on_standardized(logistic.fit), 2, {"l2": 0.1}),
+    "on_balanced": (resample.on_balanced(lda.fit), 3, {}),
     "one_vs_rest": (multiclass.one_vs_rest(logistic.fit), 3, {"l2": 0.1}),
     "one_vs_one": (multiclass.one_vs_one(logistic.fit), 3, {"l2": 0.1}),
 }

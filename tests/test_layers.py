@@ -61,7 +61,7 @@ BELOW = [
     "_risk",
 ]
 METHODS = ["perceptron", "least_squares", "fisher", "lda", "qda", "logistic", "softmax", "svm"]
-OF_FITS = ["multiclass", "resample", "_estimate", "_separation", "inference"]
+OF_FITS = ["multiclass", "_prepared", "resample", "_estimate", "_separation", "inference"]
 OF_FITS += ["distributed", "_source", "_descent", "streaming"]
 PICTURES = ["plot"]  # some are of one method: the street is svm's
 COMMAND_LINE = ["_sheet", "_table", "_evaluate", "_report", "_large", "__main__"]

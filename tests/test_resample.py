@@ -318,6 +318,13 @@ def test_balanced_classes_weigh_the_same():
     assert found[2] == 0
 
 
+def test_classes_beyond_the_dtype_of_the_labels_are_none():
+    """Of int8 the class 256 would be class 0 again."""
+    y = np.array([0, 0, 0, 1], np.int8)
+    found = resample.balanced(y, num_classes=300)
+    np.testing.assert_allclose(found, [2 / 3, 2 / 3, 2 / 3, 2])
+
+
 def test_mistakes_of_weights():
     with pytest.raises(ValueError, match="n: expected at least 2, got 1"):
         resample.leave_one_out(1)
@@ -895,6 +902,48 @@ def test_a_fit_on_standardized_columns_comes_in_the_units_of_x(data, fit):
         assert not np.any(params.weights[..., 1])
     with pytest.raises(ValueError, match="x: 1 of 72 entries"):
         wrapped(np.where(np.arange(N * D).reshape(N, D) == 30, np.nan, x[3]), y, **options)
+
+
+@pytest.mark.parametrize("fit", [logistic.fit, thorough(softmax.fit), perceptron.fit])
+def test_a_fit_on_balanced_classes_balances_the_training_rows(data, fit):
+    """In each fold by what it trains on; the metric's weights stay as they are."""
+    x, y = data
+    options = {"l2": 0.1} if fit is not perceptron.fit else {"max_epochs": 20}
+    options |= {"num_classes": 2} if fit is softmax.fit else {}
+    mine = np.linspace(0.5, 2, N)
+    mine[3], x = 0, np.where(np.arange(N)[:, None] == 3, np.nan, x)
+    wrapped = resample.on_balanced(fit)
+    assert resample.on_balanced(fit) is wrapped
+    folds = np.asarray(resample.kfold(KEY, N, folds=FOLDS))
+    values, info = resample.cross_validate(
+        wrapped, metrics.accuracy, x, y, folds, sample_weight=mine, **options
+    )
+    assert (info.status <= Status.MAX_STEPS).all()
+    for value, fold in zip(values, folds, strict=True):
+        trained = fold * mine
+        total = np.array([trained[y == c].sum() for c in (0, 1)])
+        weight = trained * (trained.sum() / 2 / total)[y]
+        params, _ = fit(x, y, sample_weight=weight, **options)
+        right = predict(params, np.nan_to_num(x)) == y
+        np.testing.assert_allclose(value, np.average(right, weights=mine * (fold == 0)))
+
+
+def test_what_is_wrong_with_the_data_is_told_of_them_as_they_are(data):
+    x, y = data
+    fit, ones = resample.on_balanced(logistic.fit), np.ones(N)
+    for label, weight, words in (
+        (9, 1.0, r"^y: 1 of 24 entries are outside 0\.\.1"),
+        (1, -1.0, r"^sample_weight: 1 of 24 .* the first at 5: -1"),
+        (1, np.nan, r"^sample_weight: 1 of 24 .* the first at 5: nan"),
+        (1, np.inf, r"^sample_weight: 1 of 24 .* the first at 5: inf"),
+    ):
+        labels, weights = (np.where(np.arange(N) == 5, *a) for a in ((label, y), (weight, ones)))
+        with pytest.raises(ValueError, match=words):
+            fit(x, labels, sample_weight=weights)
+        _, info = jax.jit(fit)(x, labels, sample_weight=weights)
+        assert info.status == Status.INVALID_DATA
+    with pytest.raises(TypeError, match="y: expected integer or bool class indices"):
+        fit(x, y.astype(float))
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from sklearn import (
     linear_model,
     model_selection,
     neighbors,
+    pipeline,
     preprocessing,
 )
 from sklearn.utils import all_estimators
@@ -234,6 +235,33 @@ def _balanced(d):
     return compute_sample_weight("balanced", d.three % 2), resample.balanced(d.three % 2)
 
 
+def _balanced_in_folds(d):
+    """400 balanced accuracies: of a pipeline by their folds, and of its twin by ours."""
+
+    def recall(scores, y, *, sample_weight):
+        truth = jnp.where(y[None, :] == jnp.arange(2)[:, None], sample_weight[None, :], 0)
+        right = jnp.where(((scores > 0) == (y > 0))[None, :], truth, 0)
+        return jnp.mean(right.sum(axis=1) / truth.sum(axis=1))
+
+    pipe = pipeline.make_pipeline(
+        preprocessing.StandardScaler(),
+        linear_model.LogisticRegression(C=C, class_weight="balanced", **HARD),
+    )
+    fit, theirs, ours = resample.on_standardized(resample.on_balanced(logistic.fit)), [], []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        y = (np.arange(100) < 30).astype(int)
+        x = rng.normal(size=(100, 3)) * [1, 30, 0.01] + 0.5 * y[:, None]
+        folds = np.asarray(resample.stratified_kfold(jax.random.key(seed), y, folds=10))
+        l2 = losses.l2_from_C(C, 90)
+        ours.append(resample.cross_validate(fit, recall, x, y, folds, l2=l2)[0])
+        for fold in folds:
+            pipe.fit(x[fold > 0], y[fold > 0])
+            truth, found = y[fold == 0], pipe.predict(x[fold == 0])
+            theirs.append(peers.balanced_accuracy_score(truth, found))
+    return np.array(theirs), np.concatenate(ours)
+
+
 def _axes(d):
     theirs = discriminant_analysis.LinearDiscriminantAnalysis(solver="eigen").fit(d.x, d.three)
     scalings = theirs.scalings_[:, :2] * np.sign(
@@ -298,7 +326,7 @@ CONVERSIONS = {
     "OneVsRestClassifier": [_one_vs_rest],
     "OneVsOneClassifier": [_one_vs_one],
     "LedoitWolf": [_shrinkage],
-    "class_weight": [_balanced],
+    "class_weight": [_balanced, _balanced_in_folds],
     "transform": [_axes],
     "StandardScaler": [_standardised],
     "PolynomialFeatures": [_polynomial],

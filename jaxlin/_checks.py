@@ -148,7 +148,7 @@ def _warn_of_lost_digits(given: np.ndarray, dtype: Any, name: str) -> None:
 
 def real(x: Any, name: str) -> jax.Array:
     """`x` as a float array of any shape."""
-    host = None if isinstance(x, jax.Array) or _holds_arrays(x) else np.asarray(x)
+    host = None if isinstance(x, jax.Array) or holds_arrays(x) else np.asarray(x)
     if host is not None and host.dtype.kind in "iu":
         return jnp.asarray(host, jnp.result_type(float))  # at once: array() would clip 64 bits
     x = array(x, name)
@@ -311,7 +311,7 @@ def array(value: Any, name: str) -> jax.Array:
     """`value` as an array of numbers of its own dtype, 64-bit integers clipped, never wrapped."""
     if isinstance(value, jax.Array):
         return value  # jnp.asarray would say the same after 20 microseconds
-    if not _holds_arrays(value):
+    if not holds_arrays(value):
         value = np.asarray(value)
         if value.dtype.kind not in "biufV":  # V: the half precisions that numpy has no letter for
             hint = HINTS.get(value.dtype.kind, "")
@@ -323,7 +323,7 @@ def array(value: Any, name: str) -> jax.Array:
     return jnp.asarray(value)
 
 
-def _holds_arrays(value: Any) -> bool:
+def holds_arrays(value: Any) -> bool:
     """Whether `value` is a list of jax arrays, which numpy cannot read if they are traced."""
     return isinstance(value, list | tuple) and any(
         isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(value)

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlin import _checks, _rows, _scatter
+from jaxlin import _checks, _codes, _rows, _scatter
 from jaxlin._linalg import dot
 
 # Of x, or of the products of its columns, which are held in the working dtype beside it.
@@ -120,8 +120,7 @@ def still(
 
 def sums(at: Still, held: jax.Array, y: jax.Array, k: int) -> Sums:
     """What the labelling `y (n,)` adds."""
-    inside = y[None, :] == jnp.arange(k, dtype=y.dtype)[:, None]
-    member = jnp.where(inside, at.weight[None, :], 0)
+    member = jnp.where(_codes.members(y, k).T, at.weight[None, :], 0)
     share = jnp.sum(member, axis=1)
     moved = dot(member[:-1], held) - share[:-1, None] * at.mean[None, :]
     # About the mean of all rows they sum to 0.

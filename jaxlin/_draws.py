@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlin import _rows
+from jaxlin import _codes, _rows
 
 # Rows whose number is packed with a random one, a power of two.
 MOST_PACKED = 1024
@@ -60,9 +60,7 @@ def bayesian_bootstrap(key, n, draws):
 
 @functools.partial(jax.jit, static_argnums=(2, 3))
 def balanced(y, weight, k, axis):
-    # In a narrow dtype of y's the larger classes would wrap.
-    wide = jnp.int64 if y.dtype.itemsize == 8 else jnp.int32
-    members = y.astype(wide)[:, None] == jnp.arange(k, dtype=wide)[None, :]
+    members = _codes.members(y, k)
     share = jnp.sum(jnp.where(members, weight[:, None], 0), axis=0)
     share, _ = _rows.across(share, (), axis)
     present = jnp.maximum(jnp.sum(share > 0), 1).astype(weight.dtype)

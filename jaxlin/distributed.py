@@ -34,7 +34,7 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from jaxlin import _checks, _options
+from jaxlin import _checks, _codes, _options
 from jaxlin.types import Status
 
 # The arguments of a fit that have a row for each of x.
@@ -118,7 +118,7 @@ def shard(
       3.0
     """
     axis = _axis_of(mesh, axis)
-    x, y = np.asarray(x), np.asarray(y)
+    x, y = np.asarray(x), np.asarray(_codes.exactly(y, "y"))
     weight = np.ones(len(x), np.result_type(x.dtype, np.float32))
     weight = weight if sample_weight is None else np.asarray(sample_weight)
     put = functools.partial(jax.make_array_from_process_local_data, NamedSharding(mesh, P(axis)))

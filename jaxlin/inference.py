@@ -48,7 +48,17 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jax.scipy import special
 
-from jaxlin import _checks, _estimate, _frame, _implicit, _linalg, _rows, _separation
+from jaxlin import (
+    _checks,
+    _codes,
+    _draws,
+    _estimate,
+    _frame,
+    _implicit,
+    _linalg,
+    _rows,
+    _separation,
+)
 from jaxlin._linalg import dot
 from jaxlin.losses import Loss
 from jaxlin.types import Hyperplane, Info, Linear, Status
@@ -185,8 +195,8 @@ def sandwich(
         clusters that have weight, and there the default. "HC2" and "HC3", of a Hyperplane without
         clusters: g divided by the root of 1 - h, or by 1 - h, with h_i = D_i x_i' A^-1 x_i
         (MacKinnon and White 1985).
-      clusters: `(n,)` integers from 0, or None.
-      num_clusters: static; eagerly by default 1 + the largest.
+      clusters: `(n,)` integers of any size, equal for rows of one cluster, or None.
+      num_clusters: static, at least as many as have rows with weight; eagerly by default so many.
       l2: as the fit had it, a scalar or `(d,)`.
       sample_weight: `(n,)`, as the fit had it.
       feature_mask: `(d,)` bool, as the fit had it.
@@ -195,10 +205,12 @@ def sandwich(
       check: static; False takes params as they are, minimum or not.
 
     Returns:
-      `(P, P)`; NaN throughout if the params are not the minimum.
+      `(P, P)`; NaN throughout if the params are not the minimum, and of traced clusters also if
+      there are more than `num_clusters`.
 
     Raises:
-      ValueError: a kind that is not defined for these params or with clusters.
+      ValueError: a kind that is not defined for these params or with clusters; eagerly also too
+        small a `num_clusters`.
 
     Example:
       >>> import jax.numpy as jnp
@@ -221,12 +233,10 @@ def sandwich(
     )
     n, groups = len(arguments.data.x), None
     if clusters is not None:
-        groups = _checks.array(clusters, "clusters")
-        if groups.shape != (n,) or not jnp.issubdtype(groups.dtype, jnp.integer):
-            raise ValueError(
-                f"clusters: expected ({n},) integers, got {groups.dtype} {groups.shape}"
-            )
-        num_clusters = _number_of_clusters(num_clusters, groups)
+        groups = _codes.ids(clusters, "clusters")
+        if groups.shape != (n,):
+            raise ValueError(f"clusters: expected shape ({n},), got {groups.shape}")
+        num_clusters = _number_of_clusters(num_clusters, groups, arguments.data.sample_weight)
     check = _checks.static(check, bool, "check")
     return _sandwich(_model(loss, params, bias), kind, num_clusters, check, arguments, groups)
 
@@ -591,12 +601,25 @@ def _kind(kind: str | None, params: Any, clustered: bool) -> str:
     return kind
 
 
-def _number_of_clusters(num_clusters: Any, clusters: jax.Array) -> int:
+def _number_of_clusters(
+    num_clusters: Any, clusters: jax.Array, sample_weight: jax.Array | None
+) -> int:
+    """As given, or how many different clusters have rows with weight; not less than that."""
     if num_clusters is not None:
-        return _checks.static(num_clusters, int, "num_clusters")
-    if not _checks.concrete(clusters):
-        raise TypeError("num_clusters: expected a static integer under a transformation, got None")
-    return 1 + int(np.max(np.asarray(clusters), initial=0))
+        num_clusters = _checks.static(num_clusters, int, "num_clusters")
+    if not _checks.concrete((clusters, sample_weight)):
+        if num_clusters is None:
+            words = "expected a static integer under a transformation, got None"
+            raise TypeError(f"num_clusters: {words}")
+        return num_clusters
+    ids = np.asarray(clusters)
+    if sample_weight is not None:
+        ids = ids[np.asarray(sample_weight) != 0]
+    found = max(1, len(np.unique(ids)))
+    if num_clusters is not None and num_clusters < found:
+        words = f"expected at least {found}, the clusters with rows"
+        raise ValueError(f"num_clusters: {words}, got {num_clusters}")
+    return found if num_clusters is None else num_clusters
 
 
 def _flat(params: Any, covariance: Any) -> tuple[jax.Array, Callable]:
@@ -649,7 +672,10 @@ def _sandwich(model, kind, num_clusters, check, arguments, clusters):
         square, _ = _rows.fold(squares, e.problem.rows)
         groups, ok = None, jnp.bool_(True)
     else:
-        ok = jnp.all((clusters >= 0) & (clusters < num_clusters) | (e.problem.rows.weight == 0))
+        # The numbers of those that have rows with weight; others have no part.
+        here = e.problem.rows.weight > 0
+        clusters = _draws.ranks(jnp.where(here, clusters, clusters[jnp.argmax(here)]))
+        ok = jnp.all(clusters < num_clusters)
         sums, sizes = _cluster_sums(e, pulls, clusters, num_clusters)
         square, groups = dot(sums.T, sums), jnp.sum(sizes > 0).astype(sums.dtype)
     half = _linalg.solve(e.factor, e.back.T)

@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxlin import _codes
+
 
 def encode(raw: Any) -> tuple[jax.Array, np.ndarray]:
     """Number the distinct values of `raw` in sorted order.
@@ -29,7 +31,7 @@ def encode(raw: Any) -> tuple[jax.Array, np.ndarray]:
       >>> y.tolist(), classes.tolist()
       ([0, 1, 0], ['cat', 'dog'])
     """
-    values = np.asarray(raw)
+    values = _codes.whole_numbers(raw)
     if values.ndim != 1:
         raise ValueError(f"raw: expected shape (n,), got {values.shape}")
     missing = [i for i, value in enumerate(values.tolist()) if value is None or value != value]

@@ -46,6 +46,7 @@ from jaxlin import (
     _bayes,
     _checks,
     _closed_form,
+    _codes,
     _implicit,
     _lanes,
     _linalg,
@@ -275,7 +276,7 @@ def sum_of_squares(
 
 
 def _one_hot(y: jax.Array, k: int, dtype: Any) -> jax.Array:
-    return (y[:, None] == jnp.arange(k, dtype=y.dtype)[None, :]).astype(dtype)
+    return _codes.members(y, k).astype(dtype)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _checks
+from jaxlin import _checks, _codes
 from jaxlin._linalg import dot
 from jaxlin.types import Hyperplane, Linear
 
@@ -197,7 +197,11 @@ def between(params: Linear, i: Any, j: Any) -> Hyperplane:
       i, j: class indices; they may be traced.
 
     Returns:
-      A Hyperplane with the scores s_j - s_i; NaN where both classes are absent.
+      A Hyperplane with the scores s_j - s_i; NaN where both classes are absent, and of a traced
+      index that is none of 0..k-1.
+
+    Raises:
+      ValueError: an index that is none of 0..k-1.
 
     Example:
       >>> import jax.numpy as jnp
@@ -210,7 +214,9 @@ def between(params: Linear, i: Any, j: Any) -> Hyperplane:
     if not _is_linear(params):
         raise ValueError(f"params: expected a Linear, weights (k, d), got {params.weights.shape}")
     weights, bias = jnp.asarray(params.weights), jnp.asarray(params.bias)
-    return Hyperplane(weights=weights[j] - weights[i], bias=bias[j] - bias[i])
+    (i, lost), (j, its) = (_codes.class_index(a, len(bias), n) for a, n in ((i, "i"), (j, "j")))
+    lost = (lost + its).astype(bias.dtype)
+    return Hyperplane(weights=weights[j] - weights[i] + lost, bias=bias[j] - bias[i] + lost)
 
 
 def from_hyperplanes(params: Hyperplane) -> Linear:

@@ -17,13 +17,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _checks, _linalg, _rows, linear
+from jaxlin import _checks, _codes, _linalg, _rows, linear
 from jaxlin.types import Hyperplane, Linear
 
 Loss = Callable[[jax.Array, jax.Array], jax.Array]
 
 
-@jax.jit
+@_codes.jit
 def squared(scores: jax.Array, y: jax.Array) -> jax.Array:
     """Half the squared error: (s - t)^2 / 2, or over k classes |s - e_y|^2 / 2.
 
@@ -46,7 +46,7 @@ def squared(scores: jax.Array, y: jax.Array) -> jax.Array:
     return jnp.sum((scores - _one_hot(y, scores)) ** 2, axis=-1) / 2
 
 
-@jax.jit
+@_codes.jit
 def perceptron(scores: jax.Array, y: jax.Array) -> jax.Array:
     """The perceptron criterion of one example: max(0, -t s) (Rosenblatt, 1958).
 
@@ -69,7 +69,7 @@ def perceptron(scores: jax.Array, y: jax.Array) -> jax.Array:
     return jnp.where(agreement <= 0, -agreement, 0)
 
 
-@jax.jit
+@_codes.jit
 def hinge(scores: jax.Array, y: jax.Array) -> jax.Array:
     """The soft margin's loss: max(0, 1 - t s) (Cortes and Vapnik, 1995).
 
@@ -92,7 +92,7 @@ def hinge(scores: jax.Array, y: jax.Array) -> jax.Array:
     return jnp.where(short > 0, short, 0)
 
 
-@jax.jit
+@_codes.jit
 def squared_hinge(scores: jax.Array, y: jax.Array) -> jax.Array:
     """max(0, 1 - t s)^2, the smooth relative of `hinge`.
 
@@ -111,7 +111,7 @@ def squared_hinge(scores: jax.Array, y: jax.Array) -> jax.Array:
     return hinge(scores, y) ** 2
 
 
-@jax.jit
+@_codes.jit
 def zero_one(scores: jax.Array, y: jax.Array) -> jax.Array:
     """1 where the prediction is wrong; ties go to the lower class, as in every `predict`.
 
@@ -134,7 +134,7 @@ def zero_one(scores: jax.Array, y: jax.Array) -> jax.Array:
     return wrong.astype(scores.dtype)
 
 
-@jax.jit
+@_codes.jit
 def logistic(scores: jax.Array, y: jax.Array) -> jax.Array:
     """Minus the log likelihood of a logistic model: log(1 + exp(-t s)).
 
@@ -156,7 +156,7 @@ def logistic(scores: jax.Array, y: jax.Array) -> jax.Array:
       >>> float(jax.grad(losses.logistic)(0.0, 0.25))
       0.25
     """
-    scores, y = _float(scores), jnp.asarray(y)
+    scores, y = _float(scores), _checks.array(y, "y")
     _same_shape(scores, y)
     if jnp.issubdtype(y.dtype, jnp.floating):
         y = y.astype(scores.dtype)
@@ -164,7 +164,7 @@ def logistic(scores: jax.Array, y: jax.Array) -> jax.Array:
     return _softplus(-_sign(y, scores) * scores)
 
 
-@jax.jit
+@_codes.jit
 def softmax(scores: jax.Array, y: jax.Array) -> jax.Array:
     """Minus the log likelihood of a softmax model: log sum_c exp(s_c) - s_y.
 
@@ -184,7 +184,7 @@ def softmax(scores: jax.Array, y: jax.Array) -> jax.Array:
       >>> round(float(losses.softmax(jnp.zeros(3), 2)), 6)
       1.098612
     """
-    scores, y = _float(scores), jnp.asarray(y)
+    scores, y = _float(scores), _checks.array(y, "y")
     if jnp.issubdtype(y.dtype, jnp.floating):
         _same_shape(scores, y)
         target = y.astype(scores.dtype)
@@ -201,7 +201,7 @@ def softmax(scores: jax.Array, y: jax.Array) -> jax.Array:
     return gap + jnp.sum(target, axis=-1) * jnp.log1p(rest)
 
 
-@jax.jit
+@_codes.jit
 def multiclass_perceptron(scores: jax.Array, y: jax.Array) -> jax.Array:
     """max_c s_c - s_y: how far the right class is from the top (Collins, 2002).
 
@@ -222,7 +222,7 @@ def multiclass_perceptron(scores: jax.Array, y: jax.Array) -> jax.Array:
     return jnp.max(scores, axis=-1) - jnp.sum(_one_hot(y, scores) * scores, axis=-1)
 
 
-@jax.jit
+@_codes.jit
 def multiclass_hinge(scores: jax.Array, y: jax.Array) -> jax.Array:
     """max_c (s_c + [c != y]) - s_y (Crammer and Singer, 2001).
 
@@ -450,7 +450,7 @@ def _multiclass(scores: Any, y: Any) -> tuple[jax.Array, jax.Array]:
 
 
 def _hard(scores: Any, y: Any) -> tuple[jax.Array, jax.Array, bool]:
-    scores, y = _float(scores), jnp.asarray(y)
+    scores, y = _float(scores), _checks.array(y, "y")
     if jnp.issubdtype(y.dtype, jnp.floating):
         raise TypeError(
             f"y: expected integer or bool class indices, got dtype {y.dtype}; "

@@ -32,6 +32,7 @@ import numpy as np
 from jaxlin import (
     _checks,
     _closed_form,
+    _codes,
     _dispatch,
     _draws,
     _lanes,
@@ -111,10 +112,7 @@ def stratified_kfold(key: jax.Array, y: Any, *, folds: int) -> jax.Array:
       >>> weights[:, y == 1].sum(1).tolist()
       [2.0, 2.0]
     """
-    y = _checks.array(y, "y")
-    _checks.refuse_inexact(y)
-    if y.ndim != 1:
-        raise ValueError(f"y: expected shape (n,), got {y.shape}")
+    y = _codes.ids(y, "y", words="integer or bool class indices, got dtype")
     return _draws.stratified_kfold(key, y, _number_of_folds(folds, len(y)))
 
 
@@ -124,7 +122,7 @@ def group_kfold(groups: Any, *, folds: int) -> jax.Array:
     The largest group first, each into the fold with the fewest rows so far.
 
     Args:
-      groups: `(n,)` integers, equal for rows of one group; they may be traced.
+      groups: `(n,)` integers of any size, equal for rows of one group; they may be traced.
       folds: the number of folds, static, from 2 to n.
 
     Returns:
@@ -141,7 +139,7 @@ def group_kfold(groups: Any, *, folds: int) -> jax.Array:
       >>> resample.group_kfold(jnp.array([7, 7, 3, 3, 5]), folds=2).tolist()
       [[1.0, 1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.0, 1.0]]
     """
-    groups = _labels(groups, "groups")
+    groups = _codes.ids(groups, "groups")
     return _draws.group_kfold(groups, _number_of_folds(folds, len(groups)))
 
 
@@ -240,7 +238,10 @@ def balanced(y: Any, *, num_classes: int | None = None, sample_weight: Any = Non
       >>> resample.balanced(jnp.array([0, 0, 0, 1])).round(3).tolist()
       [0.667, 0.667, 0.667, 2.0]
     """
-    y = _labels(y, "y")
+    y = _checks.array(y, "y")
+    _checks.refuse_inexact(y)
+    if y.ndim != 1:
+        raise ValueError(f"y: expected shape (n,), got {y.shape}")
     dtype = jnp.result_type(float)
     if sample_weight is not None:
         dtype = _checks.working_dtype(_checks.real(sample_weight, "sample_weight"))
@@ -257,13 +258,13 @@ def permutations(key: jax.Array, y: Any, *, draws: int, strata: Any = None) -> j
       key: a PRNG key.
       y: `(n,)`, or `(n, k)` soft labels.
       draws: the number of permutations, static.
-      strata: `(n,)` integers: labels move between rows of the same number only.
+      strata: `(n,)` integers of any size: labels move between rows of the same number only.
 
     Returns:
       `(draws, *y.shape)`.
 
     Raises:
-      ValueError: shapes that do not fit.
+      ValueError: shapes that do not fit, or labels that jax's integers cannot hold.
 
     Example:
       >>> import jax
@@ -274,7 +275,7 @@ def permutations(key: jax.Array, y: Any, *, draws: int, strata: Any = None) -> j
       >>> dealt.shape, bool((dealt[:, :3] < 2).all()), dealt.sum(1).tolist()
       ((4, 6), True, [8, 8, 8, 8])
     """
-    y = _checks.array(y, "y")
+    y = _codes.exactly(y, "y")
     if y.ndim < 1:
         raise ValueError(f"y: expected shape (n,), got {y.shape}")
     strata = _strata(strata, y)
@@ -293,7 +294,7 @@ def pad(datasets: Any) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
       masked. Every fit gives a lane what it would give the dataset by itself.
 
     Raises:
-      ValueError: no dataset, or shapes that do not fit.
+      ValueError: no dataset, shapes that do not fit, or labels that jax's integers cannot hold.
 
     Example:
       >>> from functools import partial
@@ -309,7 +310,7 @@ def pad(datasets: Any) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
       >>> params.weights.shape, params.weights[0, :, 1].tolist()
       ((2, 2, 2), [0.0, 0.0])
     """
-    tables = [(_checks.matrix(x), _checks.array(y, "y")) for x, y in datasets]
+    tables = [(_checks.matrix(x), _codes.exactly(y, "y")) for x, y in datasets]
     if not tables:
         raise ValueError("datasets: expected at least one")
     for x, y in tables:
@@ -457,7 +458,7 @@ def permutation_test(
       key: a PRNG key.
       fit, metric, x, y, weights, sample_weight: as in `cross_validate`.
       draws: the number of permutations, static.
-      strata: `(n,)` integers: labels move between rows of the same number only.
+      strata: `(n,)` integers of any size: labels move between rows of the same number only.
       larger_is_better: static; False for a loss. By default so for `metrics.log_loss` and
         `metrics.brier`, and True for any other metric.
       batch_size: permutations at a time; by default chosen from the shapes.
@@ -712,19 +713,10 @@ def _problem(fit, x, y, weights, sample_weight, options) -> _Problem:
     return _Problem(split.static, (x, y, sample_weight, split.traced), weights, options, dtype)
 
 
-def _labels(values: Any, name: str) -> jax.Array:
-    values = _checks.array(values, name)
-    if not (jnp.issubdtype(values.dtype, jnp.integer) or values.dtype == jnp.bool_):
-        raise TypeError(f"{name}: expected integers, got {values.dtype}")
-    if values.ndim != 1:
-        raise ValueError(f"{name}: expected shape (n,), got {values.shape}")
-    return values
-
-
 def _strata(strata: Any, rows: Any) -> jax.Array | None:
     if strata is None:
         return None
-    strata, n = _labels(strata, "strata"), jnp.shape(rows)[0]
+    strata, n = _codes.ids(strata, "strata"), jnp.shape(rows)[0]
     if strata.shape != (n,):
         raise ValueError(f"strata: expected shape ({n},), got {strata.shape}")
     return strata

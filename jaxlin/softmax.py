@@ -26,7 +26,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _checks, _frame, _linalg, _passes, _risk, _rows, losses, solvers
+from jaxlin import _checks, _codes, _frame, _linalg, _passes, _risk, _rows, losses, solvers
 from jaxlin.types import Info, Linear
 
 
@@ -182,10 +182,8 @@ def to_reference(params: Linear, reference: Any) -> Linear:
       [[0.0], [-2.0]]
     """
     weights, bias = jnp.asarray(params.weights), jnp.asarray(params.bias)
-    k = weights.shape[0]
-    if isinstance(reference, int) and not 0 <= reference < k:
-        raise ValueError(f"reference: expected a class in 0..{k - 1}, got {reference}")
-    lost = jnp.where(jnp.isneginf(bias[reference]), jnp.nan, 0).astype(bias.dtype)
+    reference, lost = _codes.class_index(reference, weights.shape[0], "reference")
+    lost = jnp.where(jnp.isneginf(bias[reference]), jnp.nan, lost).astype(bias.dtype)
     return Linear(
         weights=weights - weights[reference][None, :] + lost,
         bias=bias - bias[reference] + lost,

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _checks, _loops
+from jaxlin import _checks, _codes, _loops
 from jaxlin._linalg import dot
 from jaxlin.types import Hyperplane, Linear
 
@@ -28,7 +28,7 @@ Params = TypeVar("Params", Hyperplane, Linear)
 Rule = Callable[..., Any]
 
 
-@partial(jax.jit, static_argnames="bias")
+@partial(_codes.jit, static_argnames="bias")
 def perceptron(
     params: Hyperplane, x: Any, y: Any, *, step_size: Any = 1.0, bias: bool = True
 ) -> Hyperplane:
@@ -60,7 +60,7 @@ def perceptron(
     return _add(params, x, jnp.where(t * s <= 0, _number(step_size, s) * t, 0), bias)
 
 
-@partial(jax.jit, static_argnames="bias")
+@partial(_codes.jit, static_argnames="bias")
 def logistic(
     params: Hyperplane, x: Any, y: Any, *, step_size: Any = 1.0, bias: bool = True
 ) -> Hyperplane:
@@ -91,7 +91,7 @@ def logistic(
     return _add(params, x, _number(step_size, s) * error, bias)
 
 
-@partial(jax.jit, static_argnames="bias")
+@partial(_codes.jit, static_argnames="bias")
 def adaline(
     params: Hyperplane, x: Any, y: Any, *, step_size: Any = 1.0, bias: bool = True
 ) -> Hyperplane:
@@ -121,7 +121,7 @@ def adaline(
     return _add(params, x, _number(step_size, s) * (_sign(y, s) - s), bias)
 
 
-@partial(jax.jit, static_argnames="bias")
+@partial(_codes.jit, static_argnames="bias")
 def hinge(
     params: Hyperplane,
     x: Any,
@@ -162,7 +162,7 @@ def hinge(
     return _add(shrunk, x, jnp.where(t * s < 1, step * t, 0), bias)
 
 
-@partial(jax.jit, static_argnames="bias")
+@partial(_codes.jit, static_argnames="bias")
 def passive_aggressive(
     params: Hyperplane,
     x: Any,
@@ -206,7 +206,7 @@ def passive_aggressive(
     return _add(params, x, _number(step_size, s) * tau * t, bias)
 
 
-@partial(jax.jit, static_argnames="bias")
+@partial(_codes.jit, static_argnames="bias")
 def softmax(params: Linear, x: Any, y: Any, *, step_size: Any = 1.0, bias: bool = True) -> Linear:
     """Gradient ascent on one example's log likelihood: w_c += step ([y = c] - p_c) x.
 
@@ -235,7 +235,7 @@ def softmax(params: Linear, x: Any, y: Any, *, step_size: Any = 1.0, bias: bool 
     return _add(params, x, _number(step_size, s) * error, bias)
 
 
-@partial(jax.jit, static_argnames="bias")
+@partial(_codes.jit, static_argnames="bias")
 def multiclass_perceptron(
     params: Linear, x: Any, y: Any, *, step_size: Any = 1.0, bias: bool = True
 ) -> Linear:
@@ -406,21 +406,21 @@ def _sign(y: Any, s: jax.Array) -> jax.Array:
 
 def _truth(y: Any, s: jax.Array) -> jax.Array:
     """`(k,)`: one-hot for a class index, probabilities as they are."""
-    y = jnp.asarray(y)
+    y = _checks.array(y, "y")
     if jnp.issubdtype(y.dtype, jnp.floating):
         return _checks.shaped(y, s.shape, s.dtype, "y")
     return jax.nn.one_hot(_scalar(y), s.shape[0], dtype=s.dtype)
 
 
 def _scalar(y: Any) -> jax.Array:
-    y = jnp.asarray(y)
+    y = _checks.array(y, "y")
     if y.shape != ():
         raise ValueError(f"y: expected shape (), one example's label, got {y.shape}; see run")
     return y
 
 
 def _refuse_soft(y: Any) -> None:
-    if jnp.issubdtype(jnp.asarray(y).dtype, jnp.floating):
+    if jnp.issubdtype(_checks.array(y, "y").dtype, jnp.floating):
         raise TypeError(
             "y: expected an integer or bool class index, got a float; labels.encode numbers any "
             "values, and only updates.logistic and updates.softmax take soft labels"
@@ -432,7 +432,7 @@ def _number(value: Any, s: jax.Array) -> jax.Array:
 
 
 def _order(order: Any) -> jax.Array:
-    order = jnp.asarray(order)
+    order = _checks.array(order, "order")
     if not jnp.issubdtype(order.dtype, jnp.integer) or order.ndim != 1:
         raise ValueError(
             f"order: expected integers (m,), row indices, got {order.dtype} of shape {order.shape}"

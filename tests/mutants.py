@@ -2046,8 +2046,8 @@ FAULTS = [
         ),
         (
             "between, the other way round",
-            "Hyperplane(weights=weights[j] - weights[i], bias=bias[j] - bias[i])",
-            "Hyperplane(weights=weights[j] - weights[i], bias=bias[i] - bias[j])",
+            "weights[j] - weights[i] + lost",
+            "weights[i] - weights[j] + lost",
             "linear::between",
         ),
         (

@@ -14,6 +14,7 @@ BELOW = [
     "types",
     "_archive",
     "_checks",
+    "_codes",
     "labels",
     "_options",
     "_platform",

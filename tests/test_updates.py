@@ -23,7 +23,7 @@ RULES = {
     name: rule
     for name, rule in vars(updates).items()
     if not name.startswith("_")
-    and hasattr(rule, "lower")
+    and hasattr(rule, "__wrapped__")  # compiled
     and "step_size" in inspect.signature(rule).parameters
 }
 

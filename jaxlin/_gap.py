@@ -48,6 +48,8 @@ class Bound(NamedTuple):
     primal: `()`
     low, high: `()`, of a hard margin: least margin over the norm of the weights, and the distance
       that the duals prove it cannot exceed
+    apart: `()`, of a hard margin: that distance as the columns of the frame measure it, whatever
+      their units
     """
 
     theta: jax.Array
@@ -56,13 +58,14 @@ class Bound(NamedTuple):
     primal: jax.Array
     low: jax.Array
     high: jax.Array
+    apart: jax.Array
 
 
 class Task(NamedTuple):
     """The problem as the loop sees it.
 
     sign, weight: `(n,)`, t, and c of sum 1; penalty, bias: `(p,)`, and which coordinate it is
-    touch: `()`, the distance of two hulls that rounding cannot tell from 0
+    touch: `()`, the distance in the frame of two hulls that rounding cannot tell from 0
     columns: `(p, n)` of few rows, made once for many products, or None
     """
 
@@ -189,7 +192,7 @@ def bound(
     size = jnp.sum(penalty * weights**2)
     reached = jnp.where(held, pull / jnp.where(held, penalty, 1), 0)
     infinite = jnp.full((), jnp.inf, theta.dtype)
-    low = high = infinite
+    low = high = apart = infinite
     if kind is Kind.HARD:
         live = c > 0
         if short is not None:
@@ -207,6 +210,8 @@ def bound(
         low = surest / jnp.sqrt(jnp.where(size > 0, size, 1))
         length = jnp.sum((jnp.sqrt(penalty) * reached) ** 2)  # with rows far below 1, in this order
         high = jnp.sqrt(length) / jnp.where(total > 0, total, 1)
+        between = jnp.linalg.norm(jnp.where(task.bias, 0, pull))
+        apart = jnp.where(total > 0, between / jnp.where(total > 0, total, 1), infinite)
         grown = 1 / jnp.where(least > 0, least, 1)
         theta = jnp.where(task.bias, theta + turn, theta) * grown
         margins, weights = (margins + t * turn) * grown, weights * grown
@@ -245,7 +250,7 @@ def bound(
             found = jnp.maximum(found, 1 - (low / jnp.where(high > 0, high, 1)) ** 2)
         found = jnp.where((low > 0) & (length > 0), found, infinite)
         primal = jnp.where(low > 0, primal, infinite)
-    return Bound(theta, dual, found, primal, low, high)
+    return Bound(theta, dual, found, primal, low, high, apart)
 
 
 def _over_rows(task: Task, *vectors: jax.Array) -> jax.Array:
@@ -313,13 +318,12 @@ def of_classes(task: Task, dual: jax.Array) -> jax.Array:
 
 
 def radius(problem: Problem) -> jax.Array:
-    """The norm of the largest row in the frame, as the weights measure it."""
-    held = problem.penalty > 0
-    inverse = jnp.where(held, 1 / jnp.where(held, problem.penalty, 1), 0) * problem.spread**2
+    """The norm of the largest row in the frame."""
+    d = problem.centre.size
 
     def largest(block):
-        z = _frame.columns(problem, block)
-        square = jnp.sum(z * z * inverse[None, :], axis=1)
+        z = _frame.columns(problem, block)[:, :d] * problem.spread[None, :d]
+        square = jnp.sum(z * z, axis=1)
         return (), jnp.max(jnp.where(block.weight > 0, square, 0))
 
     return jnp.sqrt(_rows.fold(largest, problem.rows)[1])

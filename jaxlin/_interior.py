@@ -217,7 +217,7 @@ def start(kind: Kind, task: Task) -> State:
         slack=ones,
         excess=2 * ones if kind is Kind.HINGE else zeros,
         mean=infinite,
-        best=Bound(nothing, dual, infinite, infinite, -infinite, infinite),
+        best=Bound(nothing, dual, infinite, infinite, -infinite, infinite, infinite),
         steps=jnp.int32(-1),  # the first turn judges the start
         idle=jnp.int32(0),
         done=jnp.bool_(False),
@@ -347,7 +347,7 @@ def _advance(kind: Kind, task: Task, tol: jax.Array, state: State) -> State:
     done = ~sound | (best.gap <= AIM * tol) | (idle >= patience) | (reach < LEAST_STEP)
     done |= ~better & (best.gap <= ENOUGH * tol)
     if kind is Kind.HARD:
-        done |= (best.low <= 0) & (best.high <= task.touch)
+        done |= (best.low <= 0) & (best.apart <= task.touch)
     m, a, z, xi = (
         jnp.where(live, held + reach * moved, held)
         for held, moved in zip((m, a, z, xi), step[1:], strict=True)
@@ -386,6 +386,7 @@ def _better(kind: Kind, best: Bound, new: Bound) -> tuple[Bound, jax.Array]:
         primal=jnp.where(plane, new.primal, best.primal),
         low=low,
         high=high,
+        apart=jnp.where(dual, new.apart, best.apart),
     )
     return found, better
 
@@ -413,9 +414,9 @@ def _closed(task: Task, best: Bound) -> tuple[Bound, jax.Array]:
         found = _gap.bound(
             Kind.HARD, task, best.theta, jnp.ones_like(new), scaled, _gap.pulls(task, scaled)
         )
-        better = found.high < best.high
-        return jnp.where(better, scaled, dual), jnp.where(better, found.high, best.high)
+        better = found.apart < best.apart
+        return jnp.where(better, scaled, dual), jnp.where(better, found.apart, best.apart)
 
-    dual, high = _linalg.when(~(best.low > 0), closed, (best.dual, best.high), (best.dual,))
-    touching = (best.low <= 0) & (high <= task.touch)
-    return best._replace(dual=dual, high=high), touching
+    dual, apart = _linalg.when(~(best.low > 0), closed, (best.dual, best.apart), (best.dual,))
+    touching = (best.low <= 0) & (apart <= task.touch)
+    return best._replace(dual=dual, apart=apart), touching

@@ -73,6 +73,7 @@ def solve(
     never = jnp.bool_(False)
     if kind is Kind.SQUARED:
         return _of_squares(bias, complete, problem, tol, cap)
+    problem, grown = _alike(problem) if kind is Kind.HARD else (problem, 1)
     problem = _frame.held(problem)
     # The objective of a hard margin may be scaled, as columns of about unit variance want it.
     root = jax.lax.rsqrt(problem.penalty) / jnp.maximum(problem.unit, 1)
@@ -82,8 +83,9 @@ def solve(
 
     def plane_from(begin: _interior.State | None, anew: jax.Array | bool) -> Plane:
         bound, steps, touching = _interior.solve(kind, scaled, tol, cap, begin, anew)
-        proved = _returned(kind, bias, problem, bound.theta, tol, bound.dual)
-        return Plane(*proved, steps, touching, never)
+        params, bound = _returned(kind, bias, problem, bound.theta, tol, bound.dual)
+        bound = bound._replace(primal=bound.primal * grown * grown)
+        return Plane(params, bound, steps, touching, never)
 
     if not _interior.begins_in_single(kind, scaled):
         return plane_from(None, True)
@@ -102,6 +104,19 @@ def solve(
 
     nothing = _loops.filled(jax.eval_shape(plane_from, alone, near), 0)
     return jax.lax.while_loop(unfinished, *_loops.steady(attempt, (nothing, jnp.int32(0))))[0]
+
+
+def _alike(problem: Problem) -> tuple[Problem, jax.Array]:
+    """A hard margin whose weights are measured in a unit near them, so that none leaves the range.
+
+    Returns:
+      The problem, and that unit.
+    """
+    d, factor = problem.centre.size, _frame.unscaled(problem)
+    unit = jnp.max(factor, initial=0)
+    unit = jnp.where(unit > 0, unit, 1)
+    penalty = problem.penalty.at[:d].set((factor / unit) ** 2)
+    return problem._replace(penalty=penalty), unit
 
 
 def _returned(kind, bias, problem, theta, tol, dual=None) -> tuple[Linear, Bound]:

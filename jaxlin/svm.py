@@ -181,8 +181,8 @@ def fit_hard_margin(
     Returns:
       `(params, info)`, a Hyperplane and an Info, whose objective is ||w||^2 / 2; the margin is
       `linear.margin(params, x, y)`, or 1 / ||w||. NOT_SEPARABLE says that no plane separates the
-      classes by more than rounding (see `farkas`), the params then being the best met; STALLED that
-      neither could be shown.
+      classes by more than rounding, each column in its own unit (see `farkas`), the params then
+      being the best met; STALLED that neither could be shown.
 
     Raises:
       ValueError: shapes that do not fit; eagerly also data that are not valid.
@@ -399,6 +399,8 @@ def _fit(kind, bias, complete, data, l2, tol, max_steps):
     rows = rows._replace(weight=jnp.where(usable, rows.weight, 0))
     l2 = jnp.where(valid, l2, 1)
     smooth = kind is Kind.SQUARED
+    if kind is Kind.HARD:  # which has no penalty that would scale its columns
+        l2 = jnp.zeros_like(l2)
 
     def solved(rows, l2, tol, max_steps):
         problem = _frame.make(*jax.lax.stop_gradient((rows, l2)), bias)

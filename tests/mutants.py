@@ -858,7 +858,7 @@ FAULTS = [
         ),
         (
             "hulls that do not meet touch",
-            "touching = (best.low <= 0) & (high <= task.touch)",
+            "touching = (best.low <= 0) & (apart <= task.touch)",
             "touching = best.low <= 0",
             "svm::an_early_end_proves_nothing",
         ),

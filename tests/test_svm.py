@@ -25,6 +25,7 @@ from jaxlin import (
     svm,
 )
 from jaxlin.types import Linear, Status
+from tests import exact
 from tests.counting import compiling_nothing
 from tests.public import assert_close, assert_identical, lane, stack, thorough
 
@@ -236,9 +237,9 @@ def test_many_classes_feel_a_penalty_of_more_than_the_squares_range():
     x, l2 = (z * [1, 1e-15]).astype(np.float32), np.array([1e-2, 1e7], np.float32)
     y = (z[:, :1] + rng.normal(size=(60, 2)) > [-0.4, 0.4]).sum(axis=1)
     params, info = svm.fit_crammer_singer(x, y, l2=l2, num_classes=3)
-    best, exact = svm.fit_crammer_singer(x.astype(float), y, l2=l2.astype(float), num_classes=3)
-    assert info.status == exact.status == Status.CONVERGED
-    np.testing.assert_allclose(info.objective, exact.objective, rtol=1e-5)
+    best, finer = svm.fit_crammer_singer(x.astype(float), y, l2=l2.astype(float), num_classes=3)
+    assert info.status == finer.status == Status.CONVERGED
+    np.testing.assert_allclose(info.objective, finer.objective, rtol=1e-5)
     sizes = [np.sum(l2 * np.asarray(p.weights, float) ** 2) for p in (params, best)]
     np.testing.assert_allclose(*sizes, rtol=2e-3)  # a gap of 1e-5 leaves its root
 
@@ -826,6 +827,54 @@ def test_a_margin_below_rounding_is_no_plane_and_none_above():
         if expected == Status.CONVERGED:
             np.testing.assert_allclose(linear.margin(params, x, [0, 0, 1, 1]), gap / 2, rtol=1e-9)
     assert np.all(np.isnan(farkas(SIX, np.arange(6) // 3)))
+
+
+UNLIKE = np.array([[2, 0, 0], [0, 0, 0], [-1, -4, 4], [0, 0, 0], [-2, 4, -8]], np.float32)
+
+
+def test_columns_of_unlike_units_are_no_proof_that_hulls_touch():
+    """By any powers of two: w = (1, -2.5, -1.75) and b = -1 separate these in units of 1."""
+    y = np.array([1, 0, 1, 0, 1])
+    assert (signs(y) * (UNLIKE @ np.array([1, -2.5, -1.75]) - 1)).min() >= 1
+    units = [np.zeros(3), [-15, 5, -11], [-8, 5, -3], [12, -20, 0], [20, -20, 20]]
+    for power in units:
+        x = (UNLIKE * 2.0 ** np.array(power)).astype(np.float32)
+        params, info = hard(x, y)
+        assert info.status in (Status.CONVERGED, Status.STALLED), power
+        assert np.isnan(farkas(x, y)).all()
+        if info.status == Status.CONVERGED:
+            # Where rows 0, 1, 2 and 4 have positive multipliers all have a margin of 1.
+            unit = 2.0 ** np.array(power)
+            rows = (signs(y)[:, None] * np.column_stack([x.astype(float), np.ones(5)]))[
+                [0, 1, 2, 4]
+            ]
+            weights = np.array([1, -2.5, -1.75]) / unit
+            assert (np.linalg.solve(rows.T, np.append(weights, 0)) > 0).all()
+            np.testing.assert_allclose(np.asarray(params.weights, float), weights, rtol=1e-5)
+            np.testing.assert_allclose(info.objective, weights @ weights / 2, rtol=1e-5)
+    plain, expected = hard(UNLIKE, y)
+    for power in (-60, -30, 30, 56):
+        scaled, info = hard((UNLIKE * 2.0**power).astype(np.float32), y)
+        np.testing.assert_array_equal(scaled.weights * np.float32(2.0**power), plain.weights)
+        np.testing.assert_array_equal(scaled.bias, plain.bias)
+        assert_identical((info.steps, info.residual), (expected.steps, expected.residual))
+
+
+@pytest.mark.parametrize("number", [60, thorough(600)])
+def test_in_single_precision_no_proof_is_false_in_any_units(number):
+    rng = np.random.default_rng(number)
+    seen = set()
+    for _ in range(number):
+        n, d = rng.integers(3, 9), rng.integers(1, 5)
+        whole, y = rng.integers(-3, 4, size=(n, d)), rng.integers(2, size=n)
+        if len(set(y)) < 2:
+            continue
+        x = (whole * 2.0 ** rng.integers(-12, 13, size=d)).astype(np.float32)
+        _, info = hard(x, y)
+        apart = exact.kind(whole, y) == "separable"
+        seen.add((int(info.status), apart))
+        assert info.status != (Status.NOT_SEPARABLE if apart else Status.CONVERGED), (whole, y)
+    assert {(0, True), (6, False)} <= seen
 
 
 def test_an_early_end_proves_nothing():

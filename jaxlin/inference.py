@@ -321,10 +321,13 @@ def confidence_intervals(params: Any, covariance: Any, *, level: Any = 0.95) -> 
     Args:
       params: a pytree of P numbers.
       covariance: `(P, P)`.
-      level: `()`, the probability that an interval covers its coefficient.
+      level: `()`, between 0 and 1, the probability that an interval covers its coefficient.
 
     Returns:
-      `(lower, upper)`, each of the type of the params.
+      `(lower, upper)`, each of the type of the params; NaN of a traced level outside of (0, 1).
+
+    Raises:
+      ValueError: a level outside of (0, 1); 95 is 0.95.
 
     Example:
       >>> import jax.numpy as jnp
@@ -335,7 +338,8 @@ def confidence_intervals(params: Any, covariance: Any, *, level: Any = 0.95) -> 
     """
     flat, back = _flat(params, covariance)
     error, _ = ravel_pytree(standard_errors(params, covariance))
-    reach = special.ndtri((1 + jnp.asarray(level, flat.dtype)) / 2) * error
+    level = jnp.where(_proper_level(level, flat.dtype), level, jnp.nan).astype(flat.dtype)
+    reach = special.ndtri((1 + level) / 2) * error
     return back(flat - reach), back(flat + reach)
 
 
@@ -630,6 +634,14 @@ def _flat(params: Any, covariance: Any) -> tuple[jax.Array, Callable]:
             f"got {np.shape(covariance)}"
         )
     return flat, back
+
+
+def _proper_level(level: Any, dtype: Any) -> jax.Array:
+    """Whether it is a probability between 0 and 1; a ValueError where it is known and not."""
+    proper = (jnp.asarray(level, dtype) > 0) & (jnp.asarray(level, dtype) < 1)
+    if _checks.concrete(proper) and not np.all(np.asarray(proper)):
+        raise ValueError(f"level: expected a probability between 0 and 1, as 0.95, got {level}")
+    return proper
 
 
 def _chi_squared(statistic: jax.Array, degrees: jax.Array) -> ChiSquared:

@@ -14,10 +14,14 @@ from jaxlin import _codes
 
 
 def encode(raw: Any) -> tuple[jax.Array, np.ndarray]:
-    """Number the distinct values of `raw` in sorted order.
+    """Number the distinct values of `raw` in sorted order, or in that of its categories.
+
+    A Categorical of pandas has an order of its own, say small, medium, large; the values that
+    occur keep it, so that class 0 is what it says. The result has no index: where y and x are to
+    be matched by theirs, do so before.
 
     Args:
-      raw: `(n,)` strings, -1/+1, booleans or any values that sort.
+      raw: `(n,)` strings, -1/+1, booleans or any values that sort, or a Categorical of pandas.
 
     Returns:
       `(y, classes)`: int32 indices `(n,)`, and the values `(k,)` that they stand for.
@@ -39,6 +43,10 @@ def encode(raw: Any) -> tuple[jax.Array, np.ndarray]:
         raise ValueError(
             f"raw: {len(missing)} of {len(values)} labels are missing, the first at {missing[0]}"
         )
+    own = getattr(raw, "cat", raw)  # of a Series, or the Categorical itself
+    if hasattr(own, "categories") and hasattr(own, "codes"):
+        present, y = np.unique(np.asarray(own.codes), return_inverse=True)
+        return jnp.asarray(y.reshape(-1), jnp.int32), np.asarray(own.categories)[present]
     classes, y = np.unique(values, return_inverse=True)
     return jnp.asarray(y.reshape(-1), jnp.int32), classes
 

@@ -284,3 +284,24 @@ def test_what_is_not_valid_raises_in_no_derivative(wrong):
             return jnp.sum(fit(l2=l2)[0].weights[..., 0])
 
         assert np.isnan(jax.grad(weight)(l2)) and np.isnan(jax.jvp(weight, (l2,), (1.0,))[1])
+
+
+@pytest.mark.parametrize(
+    "fit", [logistic.fit, thorough(functools.partial(softmax.fit, num_classes=2))]
+)
+def test_of_separable_data_the_derivative_is_nan_and_masked_it_is_0(fit):
+    """As the README has it: there is no optimum, so the derivative is not 0."""
+
+    def size(x, masked):
+        params, info = fit(x, jnp.array([0, 0, 1, 1]))
+        ok = info.status <= Status.MAX_STEPS
+        if masked:
+            params = jax.tree.map(lambda a: jnp.where(ok, a, 0), params)
+        return jnp.sum(params.weights**2)
+
+    slope = jax.jit(jax.grad(size), static_argnums=1)
+    apart, across = jnp.array([[0.0], [1], [2], [3]]), jnp.array([[0.0], [2.0], [1.0], [3.0]])
+    assert np.isnan(slope(apart, False)).any()
+    np.testing.assert_array_equal(slope(apart, True), 0)
+    np.testing.assert_array_equal(slope(across, True), slope(across, False))
+    assert np.isfinite(slope(across, True)).all() and np.any(slope(across, True) != 0)

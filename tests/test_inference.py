@@ -205,6 +205,17 @@ def test_lanes_do_not_harm_each_other(spector):
     assert np.isnan(together[1:]).all()
 
 
+def test_a_level_is_a_probability():
+    params, spread = jnp.array([3.0]), jnp.array([[4.0]])
+    for wrong in (95, 0, 1, 1.0, -0.5, np.nan, jnp.array(95)):
+        with pytest.raises(ValueError, match=r"level: expected a probability between 0 and 1"):
+            inference.confidence_intervals(params, spread, level=wrong)
+    intervals = jax.jit(lambda level: inference.confidence_intervals(params, spread, level=level))
+    assert np.isnan(intervals(95.0)[0]).all() and np.isnan(intervals(0.0)[1]).all()
+    # The normal quantile of 0.9 is 1.2815515655446004.
+    np.testing.assert_allclose(intervals(0.8)[1], 3 + 2 * 1.2815515655446004, rtol=1e-12)
+
+
 # --- sandwiches ----------------------------------------------------------------------------------
 
 

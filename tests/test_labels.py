@@ -40,6 +40,24 @@ def test_any_integers(raw):
     assert classes.tolist() == sorted(set(raw))
 
 
+@pytest.mark.parametrize("ordered", [True, False])
+def test_categories_keep_their_order(ordered):
+    pandas = pytest.importorskip("pandas")
+    sizes, raw = ["small", "medium", "large"], ["large", "small", "large", "small", "medium"]
+    kinds = pandas.Categorical(raw, categories=["tiny", *sizes], ordered=ordered)
+    for given in (kinds, pandas.Series(kinds, index=range(5, 10)), pandas.CategoricalIndex(kinds)):
+        y, classes = labels.encode(given)
+        assert classes.tolist() == sizes and y.tolist() == [2, 0, 2, 0, 1]
+        assert labels.decode(y, classes).tolist() == raw
+    numbers = pandas.Categorical([1, 10, 2, 10], categories=[10, 2, 1], ordered=ordered)
+    y, classes = labels.encode(numbers)
+    assert classes.tolist() == [10, 2, 1] and y.tolist() == [2, 0, 1, 0]
+    holes = pandas.Series(pandas.Categorical(["b", None, "a"], categories=["b", "a"]))
+    with pytest.raises(ValueError, match="raw: 1 of 3 labels are missing, the first at 1"):
+        labels.encode(holes)
+    assert labels.encode(pandas.Series(raw))[1].tolist() == sorted(sizes)
+
+
 def test_decode_keeps_the_shape():
     assert labels.decode([[0, 1], [1, 1]], ["a", "b"]).tolist() == [["a", "b"], ["b", "b"]]
     assert labels.decode(1, ["a", "b"]) == "b"

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from jaxlin import _checks, _frame, _implicit, _iterate, _linalg, _passes, _rows
+from jaxlin import _checks, _codes, _frame, _implicit, _iterate, _linalg, _passes, _rows
 from jaxlin._frame import Problem
 from jaxlin._linalg import dot
 from jaxlin.types import Hyperplane, Linear
@@ -42,12 +42,16 @@ class Model(NamedTuple):
 
 
 class Given(NamedTuple):
-    """Arguments of checked shapes; params have zeros where they are out of play."""
+    """Arguments of checked shapes; params have zeros where they are out of play.
+
+    reference: the class whose score is 0 in the form asked for, or None for a sum of 0
+    """
 
     params: Hyperplane | Linear
     data: _checks.Table
     l2: jax.Array
     offset: jax.Array | None
+    reference: jax.Array | None = None
 
 
 class Estimate(NamedTuple):
@@ -58,7 +62,8 @@ class Estimate(NamedTuple):
     theta: `(m, p)`, the params in the frame
     factor: of the Hessian of J in the frame, `(m p, m p)`: L L'
     parts: `(p, m m p)`, what a column of a row has of L^-1 times the derivatives of its u
-    back: `(P, m p)`, the derivative of the flat params in theta
+    back: `(P, m p)`, the derivative of the flat params in theta, in the form asked for
+    of_form: `()`, whether the params are of the form of which `back` is, or one is asked for
     regular: `()`, whether the data are valid and the Hessian has full rank
     optimal: `()`, whether moreover the params are the one finite minimum of J
     """
@@ -70,6 +75,7 @@ class Estimate(NamedTuple):
     factor: _linalg.Factor
     parts: jax.Array
     back: jax.Array
+    of_form: jax.Array
     regular: jax.Array
     optimal: jax.Array
 
@@ -83,6 +89,7 @@ def given(
     sample_weight: Any,
     feature_mask: Any,
     offset: Any,
+    reference: Any = None,
 ) -> Given:
     """The arguments, checked."""
     k = number_of_scores(params)
@@ -96,7 +103,18 @@ def given(
         data=data,
         l2=_checks.penalty(l2, d, dtype),
         offset=_checks.optional(offset, (n, *lead), dtype, "offset"),
+        reference=reference_of(reference, k),
     )
+
+
+def reference_of(reference: Any, k: int | None) -> jax.Array | None:
+    """The index of a class of a Linear; k if a traced one is none."""
+    if reference is None:
+        return None
+    if k is None:
+        raise TypeError("reference: a Hyperplane has none, its class 0 has score 0")
+    index, lost = _codes.class_index(reference, k, "reference")
+    return jnp.where(jnp.isnan(lost), k, index).astype(jnp.int32)
 
 
 def number_of_scores(params: Any) -> int | None:
@@ -117,7 +135,7 @@ def checked(params: Any, d: int, dtype: Any) -> Any:
 
 def at(model: Model, arguments: Given) -> Estimate:
     """Look at the params."""
-    params, data, l2, offset = arguments
+    params, data, l2, offset, reference = arguments
     k = None if isinstance(params, Hyperplane) else len(params.bias)
     rows, total, valid = _rows.prepare(data, num_classes=k or 2, offset=offset)
     valid &= jnp.all((l2 >= 0) & jnp.isfinite(l2))
@@ -147,14 +165,48 @@ def at(model: Model, arguments: Given) -> Estimate:
         theta=theta,
         factor=factor,
         parts=jnp.swapaxes(parts, 0, 1).reshape(p, -1),
-        back=_back(model, problem, params),
+        back=_back(model, problem, params, reference),
+        of_form=jnp.bool_(True),
         regular=regular,
         optimal=regular,
     )
     proved = decrement * _largest_leverage(found) <= PROOF
     close = decrement <= jnp.minimum(near, eps ** (1 / 3))
     held = _curvature_holds(model, problem, theta, step)
+    if k is not None and reference is None:
+        found = found._replace(of_form=problem.used[0] | _sums_to_zero(theta[0], theta[1:]))
     return found._replace(optimal=regular & proved & close & held)
+
+
+def _sums_to_zero(along: jax.Array, theta: jax.Array) -> jax.Array:
+    """Whether scores sum to zero, given what params have `along` the sum `(p,)`, and the others."""
+    eps = jnp.finfo(theta.dtype).eps
+    size = jnp.max(jnp.abs(theta), initial=0)
+    return jnp.max(jnp.abs(along)) <= jnp.sqrt(eps) * size + 64 * eps
+
+
+def is_symmetric(problem: Problem, params: Linear, present: jax.Array) -> jax.Array:
+    """Whether the scores of params sum to zero over the classes present, or are no numbers."""
+    along = present.astype(problem.spread.dtype)[:, None]
+    along = along * jax.lax.rsqrt(jnp.maximum(jnp.sum(along), 1))
+    own = enter(problem._replace(basis=along), params)[0]
+    return _sums_to_zero(own, enter(problem, params)) | ~jnp.all(jnp.isfinite(own))
+
+
+def in_form(params: Linear, present: jax.Array, reference: jax.Array) -> Linear:
+    """Params, or derivatives of them, in the form in which class `reference` has score 0.
+
+    0 for a class that is absent; NaN throughout if the reference is.
+    """
+    k = present.size
+    at = jnp.minimum(reference, k - 1)
+    lost = jnp.where((reference < k) & present[at], 0, jnp.nan).astype(params.bias.dtype)
+
+    def one(a):
+        here = present.reshape(-1, *(1,) * (a.ndim - 1))
+        return jnp.where(here, a - a[at][None], 0) + lost
+
+    return jax.tree.map(one, params)
 
 
 def _curvature_holds(model: Model, problem: Problem, theta: jax.Array, step: jax.Array):
@@ -197,7 +249,8 @@ def gradients(e: Estimate, z: jax.Array, slope: jax.Array) -> jax.Array:
 
 def pull_of_penalty(e: Estimate) -> jax.Array:
     """The gradient of the penalty in theta, `(m p,)`."""
-    return (e.problem.penalty[None, :] * e.theta).reshape(-1)
+    pull = e.problem.penalty[None, :] * e.theta
+    return jnp.where(_frame.inert(e.problem), 0, pull).reshape(-1)
 
 
 def half_back(e: Estimate) -> jax.Array:
@@ -292,12 +345,14 @@ def _derivatives(model, problem, theta):
     return gradient, hess, problem
 
 
-def _back(model, problem, params):
+def _back(model, problem, params, reference):
     m, p = problem.used.size, problem.spread.size
     play = ~_frame.inert(problem)
 
     def flat(theta):
         found = _frame.leave(problem, jnp.where(play, theta.reshape(m, p), 0), model.bias)
+        if reference is not None:
+            found = in_form(found, jnp.any(problem.basis != 0, axis=1), reference)
         return ravel_pytree(found)[0]
 
     return jax.vmap(flat)(jnp.eye(m * p, dtype=problem.spread.dtype)).T

@@ -9,8 +9,9 @@ need is `(params, covariance)`, so they take either, or your own.
 A covariance is a matrix `(P, P)` over the flat params: `jax.flatten_util.ravel_pytree(params)`,
 weights row by row, then bias. What was not estimated has none: rows and columns of masked features,
 of an absent class, and of a bias that was fixed at 0 are 0. Softmax's scores sum to zero, and so
-do the rows and columns of its covariance; `delta` with `softmax.to_reference` gives that of the
-form in which one class has score 0.
+do the rows and columns of its covariance; `reference=c` gives that of the form in which class c
+has score 0, which belongs to `softmax.to_reference(params, c)`. The two are other numbers: params
+of one form beside a covariance of the other give NaN.
 
 The gradient is recomputed. Params that are not the finite minimum of J for the arguments given (the
 classes are separable, columns are collinear, an `l2`, a weight or an offset was forgotten) give NaN
@@ -124,6 +125,7 @@ def covariance(
     feature_mask: Any = None,
     offset: Any = None,
     bias: bool = True,
+    reference: Any = None,
     check: bool = True,
 ) -> jax.Array:
     """The inverse of the Hessian of W J: the covariance of a maximum-likelihood estimate.
@@ -138,10 +140,13 @@ def covariance(
       feature_mask: `(d,)` bool, as the fit had it.
       offset: `(n,)` or `(n, k)`, as the fit had it.
       bias: static; False if the fit had none.
+      reference: of a Linear, the class whose score is 0 in the form that is asked for, as in
+        `softmax.to_reference`; by default the scores sum to zero. The params may be of any form.
       check: static; False takes params as they are, minimum or not.
 
     Returns:
-      `(P, P)`; NaN throughout if the params are not the minimum. O(n P^2).
+      `(P, P)`; NaN throughout if the params are not the minimum, or of softmax in another
+      form than that of a fit while no `reference` is given. O(n P^2).
 
     Example:
       >>> import jax.numpy as jnp
@@ -159,6 +164,7 @@ def covariance(
         sample_weight=sample_weight,
         feature_mask=feature_mask,
         offset=offset,
+        reference=reference,
     )
     return _covariance(_model(loss, params, bias), _checks.static(check, bool, "check"), arguments)
 
@@ -177,6 +183,7 @@ def sandwich(
     feature_mask: Any = None,
     offset: Any = None,
     bias: bool = True,
+    reference: Any = None,
     check: bool = True,
 ) -> jax.Array:
     """The covariance that holds though the model may not: A^-1 B A^-1 (Huber 1967; White 1980).
@@ -202,11 +209,13 @@ def sandwich(
       feature_mask: `(d,)` bool, as the fit had it.
       offset: `(n,)` or `(n, k)`, as the fit had it.
       bias: static; False if the fit had none.
+      reference: of a Linear, the class whose score is 0 in the form that is asked for, as in
+        `softmax.to_reference`; by default the scores sum to zero. The params may be of any form.
       check: static; False takes params as they are, minimum or not.
 
     Returns:
-      `(P, P)`; NaN throughout if the params are not the minimum, and of traced clusters also if
-      there are more than `num_clusters`.
+      `(P, P)`; NaN as `covariance` has it, and of traced clusters also if there are more than
+      `num_clusters`.
 
     Raises:
       ValueError: a kind that is not defined for these params or with clusters; eagerly also too
@@ -230,6 +239,7 @@ def sandwich(
         sample_weight=sample_weight,
         feature_mask=feature_mask,
         offset=offset,
+        reference=reference,
     )
     n, groups = len(arguments.data.x), None
     if clusters is not None:
@@ -258,7 +268,7 @@ def standard_errors(params: Any, covariance: Any) -> Any:
       Array([2. , 0.5], dtype=float64)
     """
     flat, back = _flat(params, covariance)
-    variance = jnp.diagonal(covariance).astype(flat.dtype)
+    variance = jnp.diagonal(_of_one_form(params, covariance)).astype(flat.dtype)
     # The root of 0 has an infinite derivative.
     here = variance != 0
     return back(jnp.where(here, jnp.sqrt(jnp.where(here, variance, 1)), 0))
@@ -363,7 +373,7 @@ def delta(function: Callable[[Any], Any], params: Any, covariance: Any) -> jax.A
     """
     flat, back = _flat(params, covariance)
     slope = jax.jacfwd(lambda flat: ravel_pytree(function(back(flat)))[0])(flat)
-    return dot(dot(slope, jnp.asarray(covariance)), slope.T)
+    return dot(dot(slope, _of_one_form(params, covariance)), slope.T)
 
 
 def likelihood_ratio(
@@ -436,6 +446,7 @@ def influence(
     feature_mask: Any = None,
     offset: Any = None,
     bias: bool = True,
+    reference: Any = None,
     check: bool = True,
 ) -> Any:
     """How the estimate moves with the weight of each row: d params / d weight_i.
@@ -454,11 +465,13 @@ def influence(
       feature_mask: `(d,)` bool, as the fit had it.
       offset: `(n,)` or `(n, k)`, as the fit had it.
       bias: static; False if the fit had none.
+      reference: of a Linear, the class whose score is 0 in the form that is asked for, as in
+        `softmax.to_reference`; by default the scores sum to zero. The params may be of any form.
       check: static; False takes params as they are, minimum or not.
 
     Returns:
-      The type of the params with a leading axis of n. A row of weight 0 says what it would do; 0
-      if it holds NaN.
+      The type of the params with a leading axis of n, NaN as `covariance` has it. A row of
+      weight 0 says what it would do; 0 if it holds NaN.
 
     Example: the row that pulls hardest on a slope.
       >>> import jax.numpy as jnp
@@ -478,6 +491,7 @@ def influence(
         sample_weight=sample_weight,
         feature_mask=feature_mask,
         offset=offset,
+        reference=reference,
     )
     return _influence(_model(loss, params, bias), _checks.static(check, bool, "check"), arguments)
 
@@ -547,6 +561,7 @@ def separation(
     sample_weight: Any = None,
     feature_mask: Any = None,
     bias: bool = True,
+    reference: Any = None,
 ) -> Separation:
     """Whether some plane separates the classes, completely or with rows on it.
 
@@ -564,9 +579,12 @@ def separation(
       sample_weight: `(n,)`; a row of weight 0 is absent.
       feature_mask: `(d,)` bool, as the fit had it.
       bias: static; False if the fit had none.
+      reference: of a Linear, the class whose score is 0 in the form that is asked for, as in
+        `softmax.to_reference`; by default the scores sum to zero.
 
     Returns:
-      A Separation. Where the classes are separable completely the direction is one of many.
+      A Separation. Where the classes are separable completely the direction is one of many. Of a
+      Linear in another form than that of a fit the coefficients are NaN without a `reference`.
 
     Example: the coefficient of x is infinite, rows at 5 being of both classes.
       >>> import jax.numpy as jnp
@@ -581,7 +599,8 @@ def separation(
     data = _checks.table(x, y, sample_weight=sample_weight, feature_mask=feature_mask)
     dtype = _checks.working_dtype(data.x)
     params = _estimate.checked(params, data.x.shape[1], dtype)
-    found = _separation_of(_checks.static(bias, bool, "bias"), params, data)
+    reference = _estimate.reference_of(reference, k)
+    found = _separation_of(_checks.static(bias, bool, "bias"), params, data, reference)
     nothing = jnp.zeros((), dtype)
     info = Info(found.status, jnp.int32(0), nothing, nothing)
     _checks.raise_if_invalid(info, data, num_classes=k or 2)
@@ -636,6 +655,30 @@ def _flat(params: Any, covariance: Any) -> tuple[jax.Array, Callable]:
     return flat, back
 
 
+def _of_one_form(params: Any, covariance: Any) -> jax.Array:
+    """The covariance; NaN where it is of softmax's params in another form than these are.
+
+    One whose scores sum to zero has sums of no variance; one of a reference, a class of none.
+    """
+    covariance = jnp.asarray(covariance)
+    if not isinstance(params, Linear) or np.ndim(params.weights) != 2:
+        return covariance
+    here = ~jnp.isneginf(jnp.asarray(params.bias))
+    numbers = jnp.column_stack([jnp.asarray(params.weights), jnp.where(here, params.bias, 0)])
+    numbers = jnp.where(here[:, None], numbers, 0).astype(covariance.dtype)
+    k, d = np.shape(params.weights)
+    order = jnp.column_stack([jnp.arange(k * d).reshape(k, d), k * d + jnp.arange(k)])
+    error = jnp.sqrt(jnp.maximum(jnp.diagonal(covariance)[order], 0))
+    of_sums = jax.vmap(lambda i: jnp.sum(covariance[i][:, i]), in_axes=1)(order)
+    small = math.sqrt(float(jnp.finfo(covariance.dtype).eps))
+    size = jnp.sum(error, axis=0)
+    symmetric = jnp.any(size > 0) & jnp.all(jnp.abs(of_sums) <= small * size**2)
+    off = jnp.abs(jnp.sum(numbers, axis=0)) > small * (jnp.sum(jnp.abs(numbers), axis=0) + size)
+    still = here & jnp.all(error == 0, axis=1) & jnp.any(size > 0)
+    other = symmetric & jnp.any(off) | jnp.any(still & jnp.any(numbers != 0, axis=1))
+    return jnp.where(other, jnp.nan, covariance)
+
+
 def _proper_level(level: Any, dtype: Any) -> jax.Array:
     """Whether it is a probability between 0 and 1; a ValueError where it is known and not."""
     proper = (jnp.asarray(level, dtype) > 0) & (jnp.asarray(level, dtype) < 1)
@@ -659,7 +702,7 @@ def _proper(e: _estimate.Estimate, check: bool) -> jax.Array:
 def _covariance(model, check, arguments):
     e = _estimate.at(model, arguments)
     half = _estimate.half_back(e)
-    return _estimate.said(dot(half.T, half) / e.total, _proper(e, check))
+    return _estimate.said(dot(half.T, half) / e.total, _proper(e, check) & e.of_form)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
@@ -698,7 +741,7 @@ def _sandwich(model, kind, num_clusters, check, arguments, clusters):
         if groups is not None:
             factor = groups / (groups - 1) * (e.number - 1) / (e.number - free)
     found = factor * dot(half.T, dot(square, half))
-    return _estimate.said((found + found.T) / 2, _proper(e, check) & ok)
+    return _estimate.said((found + found.T) / 2, _proper(e, check) & e.of_form & ok)
 
 
 def _known(left: jax.Array) -> jax.Array:
@@ -727,8 +770,30 @@ def _likelihood_ratio(model, check, arguments, null, degrees):
     gain, _ = _rows.fold(differences, e.problem.rows)
     statistic = _estimate.said(2 * e.total * gain, _proper(e, check))
     if degrees is None:
-        degrees = _restrictions(arguments.params, null, statistic.dtype)
+        seen = jnp.bool_(e.problem.basis is None) | e.problem.used[0]
+        full, fewer = _centred(seen, arguments.params, null)
+        degrees = _restrictions(full, fewer, statistic.dtype)
     return _chi_squared(statistic, degrees)
+
+
+def _centred(seen, *several):
+    """Params of softmax in one form, whose weights sum to zero: a 0 of a reference restricts none.
+
+    `seen`: whether the loss sees a number added to all scores, so that there are no forms.
+    """
+
+    def one(params):
+        if params.weights.ndim == 1:
+            return params
+        here = ~jnp.isneginf(params.bias)[:, None]
+        weights = jnp.where(here, params.weights, 0)
+        total, size = jnp.sum(weights, axis=0), jnp.sum(jnp.abs(weights), axis=0)
+        off = jnp.abs(total) > math.sqrt(float(jnp.finfo(size.dtype).eps)) * size
+        mean = total / jnp.maximum(jnp.sum(here), 1).astype(total.dtype)
+        moved = jnp.where(here & off[None, :] & ~seen, weights - mean[None, :], weights)
+        return params._replace(weights=moved)
+
+    return map(one, several)
 
 
 def _restrictions(params, null, dtype):
@@ -754,7 +819,7 @@ def _influence(model, check, arguments):
 
     flat = _rows.map_rows(of_block, rows)
     _, back = ravel_pytree(arguments.params)
-    return jax.vmap(back)(_estimate.said(flat, _proper(e, check)))
+    return jax.vmap(back)(_estimate.said(flat, _proper(e, check) & e.of_form))
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
@@ -788,7 +853,7 @@ def _left_out(model, check, arguments):
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _separation_of(bias, params, data):
+def _separation_of(bias, params, data, reference):
     # A verdict has no derivative.
     params, data = jax.lax.stop_gradient((params, data))
     k = len(params.bias) if isinstance(params, Linear) else None
@@ -821,7 +886,17 @@ def _separation_of(bias, params, data):
     used = jnp.repeat(problem.used, z.shape[1])
     seen = _separation.Seen(_rows.clean(rows).x, flat, wanted, used)
     proved = found.proved & _separation.is_exact(seen, demands, found)
+    of_form = jnp.bool_(True)
+    if reference is not None:
+
+        def moved(column):
+            return ravel_pytree(_estimate.in_form(back(column), present, reference))[0]
+
+        flat = jax.vmap(moved, in_axes=1, out_axes=1)(flat)
+    elif k is not None:
+        of_form = _estimate.is_symmetric(problem, params, present)
     direction, growing = _in_user_units(problem, z, found, flat, back)
+    growing = jax.tree.map(lambda a: jnp.where(of_form, a, jnp.nan), growing)
     held, multipliers = found.held, found.multipliers
     if k is None:
         direction, growing = (

@@ -513,7 +513,7 @@ CASES |= {
         some_plane(inference.covariance),
         case(
             functools.partial(inference.covariance, losses.softmax, check=False),
-            planes,
+            lambda rng: softmax.from_reference(planes(rng)),
             normal(N, D),
             classes(K, N),
         ),

@@ -607,3 +607,109 @@ def test_a_verdict_has_no_derivative():
         return jnp.sum(inference.separation(blank, x, np.array(y)).direction.weights)
 
     assert not jax.grad(direction)(jnp.asarray(x, float)).any()
+
+
+# --- forms of softmax ----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def anes96(statsmodels):
+    """`(x, y, params, errors of the form whose class 0 has score 0)`, the last by MNLogit."""
+    data = statsmodels.datasets.anes96.load()
+    x, y = np.asarray(data.exog, float), np.asarray(data.endog).astype(int)
+    model = statsmodels.MNLogit(y, with_ones(x))
+    theirs = model.fit(disp=0, method="newton", tol=1e-14)
+    params, info = softmax.fit(x, y)
+    assert info.status == Status.CONVERGED
+    return x, y, params, np.asarray(theirs.bse).T
+
+
+def test_a_form_and_its_covariance(anes96):
+    x, y, params, theirs = anes96
+    reference = softmax.to_reference(params, 0)
+    plain = functools.partial(inference.covariance, losses.softmax, x=x, y=y)
+    spread = plain(params=params)
+    for given in (params, reference, softmax.to_reference(params, 3)):
+        found = plain(params=given, reference=0)
+        error = inference.standard_errors(reference, found)
+        ours = np.column_stack([error.weights, error.bias])
+        np.testing.assert_allclose(ours[1:], theirs, rtol=1e-6)
+        assert not ours[0].any()
+    assert round(theirs[0, 0], 5) == 0.03428
+    by_delta = inference.delta(lambda p: softmax.to_reference(p, 0), params, spread)
+    np.testing.assert_allclose(found, by_delta, rtol=1e-7, atol=1e-12)
+    assert np.isnan(plain(params=reference)).all()
+    # One form beside the covariance of the other.
+    for mixed in ((reference, spread), (params, found), (softmax.to_reference(params, 3), found)):
+        for call in (
+            inference.standard_errors,
+            inference.wald,
+            inference.confidence_intervals,
+            lambda p, c: inference.delta(lambda p: p.weights[1], p, c),
+        ):
+            errors = jax.tree.leaves(call(*mixed))
+            assert all(np.isnan(leaf).all() for leaf in errors if leaf.ndim)
+    assert np.isfinite(inference.standard_errors(params, spread).weights).all()
+
+
+def test_sandwich_and_influence_in_the_form_of_a_reference(anes96):
+    x, y, params, _ = anes96
+    reference = softmax.to_reference(params, 2)
+    given = functools.partial(inference.sandwich, losses.softmax, x=x, y=y)
+    by_delta = inference.delta(lambda p: softmax.to_reference(p, 2), params, given(params=params))
+    found = given(params=reference, reference=2)
+    np.testing.assert_allclose(found, by_delta, rtol=1e-7, atol=1e-12)
+    assert np.isnan(given(params=reference)).all()
+    moves = functools.partial(inference.influence, losses.softmax, x=x, y=y)
+    expected = jax.vmap(lambda p: softmax.to_reference(p, 2))(moves(params=params))
+    assert_close(moves(params=reference, reference=2), expected, 1e-8)
+    assert np.isnan(moves(params=reference).weights).all()
+
+
+def test_what_knows_no_form_is_the_same_in_all(anes96):
+    x, y, params, _ = anes96
+    mask = np.array([True, True, False, True, False])
+    null, _ = softmax.fit(x, y, feature_mask=mask)
+    plain = inference.likelihood_ratio(losses.softmax, params, null, x, y)
+    assert plain.degrees == 12
+    for full, fewer in (
+        (softmax.to_reference(params, 0), null),
+        (params, softmax.to_reference(null, 3)),
+        (softmax.to_reference(params, 1), softmax.to_reference(null, 1)),
+    ):
+        other = inference.likelihood_ratio(losses.softmax, full, fewer, x, y)
+        assert_close(other, plain, 1e-9)
+    x, y = several()
+    params, _ = softmax.fit(x, y, l2=0.02)
+    given = {"x": x, "y": y, "l2": 0.02}
+    left = inference.approximate_leave_one_out(losses.softmax, params, **given)
+    other = softmax.to_reference(params, 0)
+    moved = inference.approximate_leave_one_out(losses.softmax, other, **given)
+    np.testing.assert_allclose(jax.nn.softmax(moved), jax.nn.softmax(left), rtol=1e-9, atol=1e-12)
+
+
+def test_verdicts_in_the_form_of_a_reference():
+    """Class 0 lies apart, 1 and 2 overlap: against 1 the weights of 2 are finite."""
+    x = np.array([[-3.0], [-2.0], [1.0], [2.0], [1.5], [2.5]])
+    y = np.array([0, 0, 1, 1, 2, 2])
+    params, info = softmax.fit(x, y)
+    assert info.status == Status.QUASI_SEPARABLE
+    own = inference.separation(params, x, y)
+    assert np.isinf(own.coefficients.weights).all()
+    for given in (params, softmax.to_reference(params, 1)):
+        found = inference.separation(given, x, y, reference=1)
+        assert found.status == own.status
+        assert found.coefficients.weights.ravel().tolist() == [-np.inf, 0, 0]
+        np.testing.assert_allclose(found.direction.weights[1:], 0, atol=1e-12)
+    lost = inference.separation(softmax.to_reference(params, 1), x, y)
+    assert np.isnan(lost.coefficients.weights).all() and lost.status == own.status
+
+
+def test_a_reference_that_is_none(anes96):
+    x, y, params, _ = anes96
+    run = functools.partial(inference.covariance, losses.softmax, params, x, y)
+    with pytest.raises(ValueError, match=r"reference: expected a class in 0\.\.6, got 7"):
+        run(reference=7)
+    assert np.isnan(jax.jit(lambda r: run(reference=r))(7)).all()
+    with pytest.raises(TypeError, match="reference: a Hyperplane has none"):
+        inference.covariance(losses.logistic, Hyperplane(np.zeros(5), 0.0), x, y > 0, reference=0)

@@ -1594,8 +1594,8 @@ FAULTS = [
         ),
         (
             "no penalty pulls",
-            "return (e.problem.penalty[None, :] * e.theta).reshape(-1)",
-            "return 0 * (e.problem.penalty[None, :] * e.theta).reshape(-1)",
+            "return jnp.where(_frame.inert(e.problem), 0, pull).reshape(-1)",
+            "return jnp.where(_frame.inert(e.problem), 0, 0 * pull).reshape(-1)",
             "inference::influence_is_the_derivative_of_the_fit",
             "inference::leaving_out_is_near_exact_refits",
         ),
@@ -2273,9 +2273,15 @@ FAULTS = [
             "inference::tests_of_coefficients_are_statsmodels",
         ),
         (
+            "a form is not looked at",
+            "dot(half.T, half) / e.total, _proper(e, check) & e.of_form",
+            "dot(half.T, half) / e.total, _proper(e, check)",
+            "inference::a_form_and_its_covariance",
+        ),
+        (
             "one side of an interval",
-            "special.ndtri((1 + jnp.asarray(level, flat.dtype)) / 2)",
-            "special.ndtri(jnp.asarray(level, flat.dtype))",
+            "special.ndtri((1 + level) / 2)",
+            "special.ndtri(level)",
             "inference::tests_of_coefficients_are_statsmodels",
         ),
         (

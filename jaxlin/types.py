@@ -137,7 +137,8 @@ def raise_if_failed(info: Info) -> None:
       info: of any shape; a vmapped fit has one entry per lane.
 
     Raises:
-      FitError: names the first lane that failed and what its status means.
+      FitError: names the first lane that failed and what its status means. STALLED in float32,
+        as of columns that depend on each other or lie far from 0 (years), float64 mostly ends.
 
     Example:
       >>> import jax.numpy as jnp
@@ -159,7 +160,7 @@ def raise_if_failed(info: Info) -> None:
     where = f"lane {', '.join(map(str, lane))} of {status.size} ({len(failed)} failed): "
     raise FitError(
         f"{where if lane else ''}{worst.name}: {worst.meaning} "
-        f"(steps {int(steps)}, residual {float(residual):.3g})"
+        f"(steps {int(steps)}, residual {float(residual):.3g}){_way_out(worst, info)}"
     )
 
 
@@ -186,8 +187,18 @@ def describe(info: Info) -> str:
     counts = sorted(Counter(status.ravel().tolist()).items(), reverse=True)
     return "\n".join(
         f"{Status(code).name}: {count} of {status.size} lane{'s' * (status.size != 1)}, "
-        f"{Status(code).meaning}"
+        f"{Status(code).meaning}{_way_out(Status(code), info)}"
         for code, count in counts
+    )
+
+
+def _way_out(status: Status, info: Info) -> str:
+    """What to do about a fit that ended where float32 has no more digits."""
+    if status != Status.STALLED or np.asarray(info.residual).dtype.itemsize > 4:
+        return ""
+    return (
+        '; float64 has the digits that float32 lacks: jax.config.update("jax_enable_x64", True), '
+        "and x in float64"
     )
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import jaxlin
-from jaxlin import types
+from jaxlin import logistic, resample, types
 from jaxlin.types import FitError, Info, Status, describe, raise_if_failed
 
 NUMBERS = {
@@ -105,3 +105,35 @@ def test_helpers_say_that_they_belong_outside(helper):
     for transform in (jax.jit, jax.vmap):
         with pytest.raises(TypeError, match=f"{helper.__name__} reads concrete values.*outside"):
             transform(inside)(jnp.zeros(2, jnp.int32))
+
+
+def test_what_stalls_in_single_precision_is_sent_to_double():
+    """Of a column of years no bias in float32 is as near as `tol`; one of float64 is."""
+    rng = np.random.default_rng(0)
+    years = np.round(1993 + rng.normal(size=(100, 1)))
+    y = (rng.uniform(size=100) < 1 / (1 + np.exp(1993 - years[:, 0]))).astype(int)
+    for fit in (logistic.fit, resample.on_standardized(logistic.fit)):
+        _, info = fit(years.astype(np.float32), y)
+        assert ("float64" in describe(info)) == (info.status == Status.STALLED)
+        stalled = info._replace(status=np.int32(Status.STALLED))
+        with pytest.raises(FitError, match=r"STALLED: .*jax_enable_x64.*x in float64"):
+            raise_if_failed(stalled)
+        _, info = fit(years, y)
+        assert info.status == Status.CONVERGED
+    # Where float64 has stalled, or float32 has ended otherwise, it is no advice.
+    for other in (info._replace(status=jnp.int32(Status.STALLED)), info._replace(status=4)):
+        assert "float64" not in describe(other)
+
+
+def test_what_stalls_in_single_precision_ends_in_double():
+    """California's schools (Gill 2000): 20 columns of condition 361, squared in the Hessian."""
+    sm = pytest.importorskip("statsmodels.api")
+    data = sm.datasets.star98.load_pandas()
+    x, both = data.exog.to_numpy(float), data.endog.to_numpy(float)
+    total = both.sum(axis=1)
+    expected = sm.GLM(both, sm.add_constant(x), family=sm.families.Binomial()).fit(tol=1e-14).params
+    for dtype, status, rtol in ((np.float32, 2, 2e-2), (np.float64, 0, 1e-9)):
+        params, info = logistic.fit(x.astype(dtype), both[:, 0] / total, sample_weight=total)
+        assert info.status in (0, status)
+        assert ("float64" in describe(info)) == (info.status == 2)
+        np.testing.assert_allclose(params.weights, expected[1:], rtol=rtol)

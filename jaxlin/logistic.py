@@ -7,9 +7,9 @@ its loss in its score, or by optax's L-BFGS.
 Choose it when you want probabilities. It fails, and says so, where no optimum exists: without a
 penalty, classes that a plane separates (SEPARABLE, or QUASI_SEPARABLE if some rows lie on it) push
 the weights to infinity; collinear columns leave many optima (RANK_DEFICIENT: the one of least
-norm); data whose offset dwarfs their spread, such as years in float32, can not be solved to `tol` in
-their own units (STALLED: standardise first, see `features.standardizer`, or use float64, which also
-has the digits for columns that nearly depend on each other).
+norm); data whose offset dwarfs their spread, as years do in float32, can not be solved to `tol` in
+their own units (STALLED: standardise first, see `features.standardizer`, or use float64, which has
+the digits for columns that nearly depend on each other too).
 
 `residual` is the largest absolute entry of the gradient of the mean objective, for columns centred
 (with a bias) and scaled to unit mean square; `objective` is the mean objective, 0 when SEPARABLE.

@@ -6,7 +6,9 @@ their images are lanes of one program. `--thorough` draws many more.
 """
 
 import functools
+import inspect
 
+import jax
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -28,7 +30,15 @@ from jaxlin import (
     softmax,
     svm,
 )
-from jaxlin.types import Status
+from jaxlin.types import (
+    Gaussian,
+    Hyperplane,
+    Linear,
+    Pairwise,
+    Quadratic,
+    Status,
+    TiedGaussian,
+)
 from tests import public
 from tests.public import FITS, SPARE, D, N
 
@@ -292,18 +302,132 @@ def _in_units(params, units):
 
 
 @pytest.mark.parametrize("name", [name for name in OPTIMA if "l2" not in options_of(name)])
+@pytest.mark.parametrize("dtype", [np.float64, public.thorough(np.float32)])
 @FEW
 @given(SEEDS)
-def test_units_of_powers_of_two_change_no_bit(name, seed):
+def test_units_of_powers_of_two_change_no_bit(name, dtype, seed):
     x, y, weight, mask = FITS[name].draw(seed)
     units = 2.0 ** np.random.default_rng(seed).integers(-20, 20, size=D)
     lanes = [(x, y, weight, mask), (x * units[None, :], y, weight, mask)] * 2
-    (plain, status), (scaled, its_status), *_ = fitted(name, lanes, np.float64)
+    (plain, status), (scaled, its_status), *_ = fitted(name, lanes, dtype)
     assert its_status == status
     for field, leaf in _in_units(plain, units).items():
         # Log determinants of a class each know the units.
         if (name, field) != ("qda.fit", "bias"):
             np.testing.assert_array_equal(np.asarray(getattr(scaled, field)), leaf)
+
+
+# --- units of single precision -------------------------------------------------------------------
+
+# What x is not alone in having units: a step, a target of the scores, a frequency.
+OWN_UNITS = {"updates", "perceptron"} | {"features.cosine", "gaussian.sample"}
+# What takes a fit is as that fit is, and the example's has none of its own.
+OWN_UNITS |= {"resample"}
+# Densities and determinants know the units, as their logarithms do.
+DENSITIES = {"gaussian.log_joint", "gaussian.scores", "gaussian.log_density"}
+DENSITIES |= {"gaussian.probabilities", "gaussian.log_probabilities"}
+LIKELIHOODS = {"lda.fit", "qda.fit", "gaussian.fit", "gaussian.fit_tied", "logistic.fit_firth"}
+# Made of products of columns, which leave the range of float32 sooner than the columns do.
+PRODUCTS = LIKELIHOODS - {"logistic.fit_firth"} | {"fisher.fit", "least_squares.fit"}
+PRODUCTS |= {"fisher.criterion", "fisher.directions", "fisher.rayleigh_quotient"}
+PRODUCTS |= {"least_squares.regress", "moments.tied", "moments.per_class", "moments.from_data"}
+PRODUCTS |= {"moments.regression"}
+POWERS = {"mean": 1, "scale": 1, "x": 1, "w": -1}
+TINY = 2.0**-126
+PARAMS = (Gaussian, Hyperplane, Linear, Pairwise, Quadratic, TiedGaussian)
+
+
+def takes_units(name):
+    module = name.split(".")[0]
+    known = "x" in inspect.signature(public.FUNCTIONS[name]).parameters
+    return known and not {module, name} & (OWN_UNITS | public.HOST_ONLY | DENSITIES)
+
+
+UNITS = [name for name in public.FUNCTIONS if takes_units(name)]
+
+
+def single(tree):
+    def one(leaf):
+        leaf = np.asarray(leaf) if isinstance(leaf, float | np.floating) else leaf
+        wide = isinstance(leaf, np.ndarray) and leaf.dtype == np.float64
+        return leaf.astype(np.float32) if wide else leaf
+
+    return jax.tree.map(one, tree)
+
+
+def fit_in_units(name):
+    """`unit -> result` of a fit; an l2 has the square of the units of x."""
+    fit = FITS[name]
+    x, *rest = fit.draw(0)
+    l2 = options_of(name).get("l2")
+
+    @jax.jit
+    def run(x, rest, options):
+        return fit(x, *rest, **options)
+
+    return lambda unit: run(
+        single(x / 4 * unit), single(rest), {} if l2 is None else {"l2": np.float32(l2 * unit**2)}
+    )
+
+
+def case_in_units(name, case):
+    """`unit -> result` of an example; params are those of the same scores."""
+    arguments = case.draw(np.random.default_rng(0))
+    names = list(inspect.signature(case.call).parameters)
+    if names[0] == "arguments":
+        names = list(inspect.signature(public.FUNCTIONS[name]).parameters)
+    run = jax.jit(case.call)
+    l2 = getattr(case.call, "keywords", {}).get("l2")
+
+    def in_unit(unit):
+        options = {} if l2 is None else {"l2": np.float32(l2 * unit**2)}
+        given = []
+        for known, value in zip(names, arguments, strict=False):
+            if isinstance(value, PARAMS):
+                value = type(value)(**_in_units(value, np.full(D, unit)))
+            elif known in POWERS:
+                value = value * unit ** POWERS[known] / (4 if known == "x" else 1)
+            given.append(single(value))
+        return run(*given, **options)
+
+    return in_unit
+
+
+@np.errstate(invalid="ignore")
+def follows(plain, results, powers):
+    """Whether each entry is multiplied by a power of the unit, the same for all units."""
+    good = np.zeros(plain.shape, bool)
+    for degree in range(-4, 5):
+        holds = np.ones(plain.shape, bool)
+        for power, found in zip(powers, results, strict=True):
+            expected = plain * 2.0 ** (degree * power)
+            # What is too small for a number is lost, in all of its terms; the large is infinite.
+            near = (np.abs(expected) < 2**20 * TINY) & (np.abs(found - expected) <= 64 * TINY)
+            beyond = (np.abs(expected) >= 2.0**128) & ~np.isfinite(found)
+            same = (found == expected) | (np.isnan(found) & np.isnan(expected))
+            holds &= near | beyond | same
+        good |= holds
+    return good
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_units_of_single_precision_change_no_bit(name):
+    """From 2^-60 to 2^60, the safe range; of products of columns from 2^-40 to 2^55."""
+    powers = (-40, -20, 20, 55) if name in PRODUCTS else (-60, -20, 20, 60)
+    if public.is_fit(name):
+        runs = [fit_in_units(name)]
+    else:
+        runs = [case_in_units(name, case) for case in public.cases_of(name)]
+    for run in runs:
+        plain, *results = (jax.tree_util.tree_leaves_with_path(run(2.0**p)) for p in (0, *powers))
+        for (path, leaf), *others in zip(plain, *results, strict=True):
+            field = jax.tree_util.keystr(path)
+            if name in LIKELIHOODS and field == "[1].objective":
+                continue
+            if name == "qda.fit" and field == "[0].bias":
+                continue
+            found = [np.asarray(other, np.float64) for _, other in others]
+            assert follows(np.asarray(leaf, np.float64), found, powers).all(), field
 
 
 # --- limits, and identities between methods ------------------------------------------------------

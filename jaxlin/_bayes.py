@@ -289,10 +289,11 @@ def _along(x: jax.Array, null: jax.Array, own: jax.Array) -> jax.Array:
     return jnp.take_along_axis(each, own[:, None, None], axis=1)[:, 0]
 
 
-def settled(params: Any, info: Info, kept: jax.Array, given: Any) -> Any:
+def settled(params: Any, info: Info, kept: jax.Array, given: Any) -> tuple[Any, Info]:
     """The params where they are kept, else NaN; derivatives are NaN where the fit has failed."""
     fine = info.status <= Status.STALLED
-    return _implicit.guarded(params, fine, given, _implicit.where(kept, params))
+    params = _implicit.guarded(params, fine, given, _implicit.where(kept, params))
+    return params, _implicit.told(info, fine, given)
 
 
 def negative_log_likelihood(

@@ -245,9 +245,11 @@ def with_bias(features: jax.Array, last: float | jax.Array, bias: bool) -> jax.A
 def penalty(l2: jax.Array, scale: jax.Array, spread: jax.Array) -> jax.Array:
     """l2 as theta feels it, 0 for the bias."""
     d = l2.shape[0]
-    factor = scale * spread[:d]
+    # An l2 of 0 is 0 in any units, and has a derivative like any other.
+    most = jnp.where(l2 > 0, jnp.inf, math.sqrt(float(jnp.finfo(l2.dtype).max)) / 2)
+    factor = jnp.minimum(scale * spread[:d], most.astype(l2.dtype))
     felt = jnp.minimum(l2 * factor * factor, _checks.safe_range(l2.dtype))
-    return with_bias(jnp.where(l2 == 0, 0, felt), 0, spread.shape[0] > d)
+    return with_bias(felt, 0, spread.shape[0] > d)
 
 
 def unscaled(problem: Problem) -> jax.Array:

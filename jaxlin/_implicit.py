@@ -75,6 +75,35 @@ def _(gradient, hessian, primals, tangents):
     return found, -jax.lax.custom_linear_solve(product, moved, solve, symmetric=True)
 
 
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def envelope(
+    objective: Callable[[Any, jax.Array], jax.Array],
+    data: Any,
+    point: jax.Array,
+    value: jax.Array,
+    proper: jax.Array,
+) -> jax.Array:
+    """`value ()`, the least of an objective: its derivative in `data` is that at a fixed point.
+
+    As the objective has no slope in the point. Nothing is traced for it unless it is asked for.
+
+    Args:
+      objective: `(data, (p,)) -> ()`; it closes over no array.
+      data: a pytree, all that the objective depends on.
+      point: the minimum, of `root`, by which the derivative has derivatives.
+      value: what the objective is there, as a solver has it.
+      proper: as of `root`.
+    """
+    return value
+
+
+@envelope.defjvp
+def _(objective, primals, tangents):
+    data, point, _, proper = primals
+    _, moved = jax.jvp(lambda data: objective(data, point), (data,), (tangents[0],))
+    return envelope(objective, *primals), guard(moved, proper)
+
+
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
 def _jacobian(gradient, hessian, data, point):
     """`hessian(point, data)`, differentiable as the Jacobian of the gradient, by p passes."""
@@ -178,6 +207,17 @@ def guarded(params: Any, proper: jax.Array, given: Any, instead: Any = None) -> 
     if instead is None:
         instead = jax.tree.map(lambda a: jnp.full_like(a, jnp.nan), params)
     return jax.tree.map(one, params, instead)
+
+
+def told(info: Any, proper: jax.Array, given: Any) -> Any:
+    """The Info, whose derivatives in what was `given` are NaN but of a proper objective.
+
+    As in `guarded`, they are so where they are used.
+    """
+    return info._replace(
+        objective=guarded(info.objective, proper, given, info.objective),
+        residual=guarded(info.residual, jnp.bool_(False), given, info.residual),
+    )
 
 
 def where(keep: jax.Array, params: Any) -> Any:

@@ -207,14 +207,15 @@ def _by_newton(bias, complete, problem, tol, cap, start, before) -> Plane:
 
 
 def differentiable(
-    bias: bool, problem: Problem, params: Linear, proper: jax.Array
-) -> tuple[Linear, jax.Array]:
-    """Params of the squared hinge, and its duals `(n,)`, with their derivatives.
+    bias: bool, problem: Problem, params: Linear, value: jax.Array, proper: jax.Array
+) -> tuple[Linear, jax.Array, jax.Array]:
+    """Params of the squared hinge, its duals `(n,)` and objective, with their derivatives.
 
     Args:
       bias: static.
       problem: whose rows and penalty are what is to be differentiated in.
       params: the optimum, as `solve` returned it.
+      value: `()`, the objective there.
       proper: whether it is one.
     """
     still = jax.lax.stop_gradient(problem)
@@ -223,12 +224,14 @@ def differentiable(
     gradient = functools.partial(_passes.flat_gradient, spec)
     hessian = _passes.hessian(spec)
     flat = _implicit.root(gradient, hessian, problem, theta.reshape(-1), proper)
+    of_rows = functools.partial(_passes.flat_value, spec)
+    value = _implicit.envelope(of_rows, problem, flat, value, proper)
     moved = _frame.leave(still, flat.reshape(theta.shape), bias)
     params = jax.tree.map(lambda a, b: a + (b - jax.lax.stop_gradient(b)), params, moved)
     plane = params.weights[0], params.bias[0]
     scores = _rows.map_rows(lambda block: dot(block.x, plane[0]) + plane[1], problem.rows)
     sign = jnp.where(problem.rows.y > 0, 1, -1).astype(scores.dtype)
-    return params, 2 * jnp.maximum(1 - sign * scores, 0)
+    return params, 2 * jnp.maximum(1 - sign * scores, 0), value
 
 
 def _spec(bias: bool, *, polished: bool = True) -> _passes.Spec:

@@ -478,19 +478,39 @@ def flat_gradient(spec: Spec, problem: Problem, flat: jax.Array) -> jax.Array:
     theta = flat.reshape(-1, problem.spread.size)
 
     def sums(block):
-        # Masked by what a row holds, not by its weight, whose derivative is wanted at 0 too.
-        z = _frame.columns(problem, block)
-        scores = _frame.scores(problem, dot(z, spread_rows(problem, theta[None])))
-        if block.offset is not None:
-            scores = scores + block.offset.reshape(scores.shape[0], -1)
-        ok = block.ok[:, None]
-        slope = jax.vmap(jax.grad(spec.loss))(jnp.where(ok, scores, 0), block.y)
-        pull = block.weight[:, None] * jnp.where(ok, slope, 0)
+        z, scores = _row_scores(problem, block, theta)
+        slope = jax.vmap(jax.grad(spec.loss))(scores, block.y)
+        pull = block.weight[:, None] * jnp.where(block.ok[:, None], slope, 0)
         return dot(_frame.in_basis(problem, pull).T, z), ()
 
     columns, _ = _rows.fold(sums, problem.rows)
     grad = gradient_of(problem, theta, columns)
     return jnp.where(_frame.inert(problem), theta, grad).reshape(-1)
+
+
+def flat_value(spec: Spec, problem: Problem, flat: jax.Array) -> jax.Array:
+    """J, differentiable in everything."""
+    theta = flat.reshape(-1, problem.spread.size)
+
+    def sums(block):
+        _, scores = _row_scores(problem, block, theta)
+        value = jax.vmap(spec.loss)(scores, block.y)
+        return jnp.sum(block.weight * jnp.where(block.ok, value, 0)), ()
+
+    value, _ = _rows.fold(sums, problem.rows)
+    return value + jnp.sum(problem.penalty[None, :] * theta**2) / 2
+
+
+def _row_scores(
+    problem: Problem, block: _rows.Rows, theta: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """The columns, and the scores `(rows, K)` of theta.
+
+    Masked by what a row holds, not by its weight, whose derivative is wanted at 0 too.
+    """
+    z = _frame.columns(problem, block)
+    scores = _frame.scores(problem, dot(z, spread_rows(problem, theta[None])))
+    return z, _rows.where_rows(block.ok, _moved(block, scores))
 
 
 @functools.cache

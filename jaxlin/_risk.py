@@ -149,9 +149,11 @@ def in_place(params, info: Info, limit, valid: jax.Array, usable: jax.Array, giv
     objective, residual = target(info.objective, 0.0), target(info.residual, 0.0)
     steps = jnp.where(valid, info.steps, 0)
     instead = jax.tree.map(target, params, limit)
+    info = Info(status, steps, objective, residual)
     if given is not None:
         instead = _implicit.guarded(params, fine, given, instead)
-    return instead, Info(status, steps, objective, residual)
+        info = _implicit.told(info, fine, given)
+    return instead, info
 
 
 def run(program: Any, spec: Spec, k: int, data: _checks.Table, l2: jax.Array, *rest: Any) -> Any:
@@ -249,8 +251,10 @@ def _left_by_rows(spec, problem, rows, usable, l2, found):
     """What `fit` returns, with its derivatives."""
     theta, info, unsettled = found
     if spec.complete:
+        live = _frame.live(problem, rows, l2)
         proper = usable & (info.status <= Status.MAX_STEPS)
-        theta = _wide.differentiable(spec, _frame.live(problem, rows, l2), theta, proper)
+        theta = _wide.differentiable(spec, live, theta, proper)
+        info = _with_objective(spec, info, live, theta, proper)
     return _frame.leave(problem, theta, spec.bias), info, unsettled & usable
 
 
@@ -264,7 +268,14 @@ def _left_by_features(spec, problem, rows, usable, l2, found):
         hessian = _passes.hessian(spec)
         flat = _implicit.root(gradient, hessian, live, theta.reshape(-1), proper)
         theta = flat.reshape(theta.shape)
+        info = _with_objective(spec, info, live, theta, proper)
     return _frame.leave(problem, theta, spec.bias), info, unsettled & usable
+
+
+def _with_objective(spec, info, live, theta, proper):
+    value = functools.partial(_passes.flat_value, spec)
+    arguments = live, theta.reshape(-1), info.objective, proper
+    return info._replace(objective=_implicit.envelope(value, *arguments))
 
 
 def _framed(spec, solve, rows, l2, init, tol, max_steps, basis, usable):

@@ -312,7 +312,8 @@ def _fit(threshold, data):
     coarse |= ~jnp.isfinite(jax.lax.stop_gradient(params.bias))
     solved = _bayes.solved(inverse, rows, len(s.rows), coarse=coarse)
     info = _bayes.verdict(s, valid, alone, solved, -dot(weights, apart))
-    return _implicit.guarded(params, valid & ~alone, data), info
+    fine = valid & ~alone
+    return _implicit.guarded(params, fine, data), _implicit.told(info, fine, data)
 
 
 @jax.jit
@@ -341,7 +342,7 @@ def _directions(k, r, divisor, data):
     axes = jnp.where(top < 0, -axes, axes)
     solved = _bayes.solved(inverse, rows, len(s.rows))
     info = _bayes.verdict(s, valid, jnp.bool_(False), solved, -jnp.sum(values))
-    return _implicit.guarded(axes, valid, data), info
+    return _implicit.guarded(axes, valid, data), _implicit.told(info, valid, data)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))

@@ -507,7 +507,7 @@ def _own(divisor, s, valid, given, mask, source, rows=None):
     objective = _bayes.class_negative_log_likelihood(s, priors, inverses, d)
     solved = _bayes.solved(inverses, rows, len(priors))
     info = _bayes.verdict(s, valid, small, solved, objective)
-    return _bayes.settled(params, info, valid, (source, given)), info
+    return _bayes.settled(params, info, valid, (source, given))
 
 
 def _common(divisor, s, valid, given, mask, source, rows=None):
@@ -522,7 +522,7 @@ def _common(divisor, s, valid, given, mask, source, rows=None):
     lacking = _bayes.few_degrees(s, given, mask)
     solved = _bayes.solved(inverse, rows, len(priors), lacking)
     info = _bayes.verdict(s, valid, small, solved, objective)
-    return _bayes.settled(params, info, valid & ~small, (source, given)), info
+    return _bayes.settled(params, info, valid & ~small, (source, given))
 
 
 _closed_form.FROM_MOMENTS[fit] = per_class, fit_from_moments

@@ -765,7 +765,9 @@ def _likelihood_ratio(model, check, arguments, null, degrees):
         full, restricted = (_estimate.whole(model, each, block)[1] for each in (e, other))
         each = jax.vmap(model.of_scores)(restricted, block.y)
         each = each - jax.vmap(model.of_scores)(full, block.y)
-        return jnp.sum(jnp.where(block.weight > 0, block.weight * each, 0)), ()
+        # Not by the weight alone, in which a row has a derivative at 0 too.
+        felt = (block.weight > 0) | jnp.isfinite(each)
+        return jnp.sum(block.weight * jnp.where(felt, each, 0)), ()
 
     gain, _ = _rows.fold(differences, e.problem.rows)
     statistic = _estimate.said(2 * e.total * gain, _proper(e, check))

@@ -197,7 +197,7 @@ def _discriminants(divisor, s, valid, given, mask, source, rows=None):
     solved = _bayes.solved(inverse, rows, len(s.rows), lacking, coarse=coarse)
     info = _bayes.verdict(s, valid, small, solved, objective)
     params = Linear(weights=weights, bias=bias)
-    return _bayes.settled(params, info, valid & ~small, (source, given)), info
+    return _bayes.settled(params, info, valid & ~small, (source, given))
 
 
 # --- many fits to the same rows ------------------------------------------------------------------
@@ -295,7 +295,7 @@ def _ledoit_wolf(data):
     (size, centre), _ = _rows.fold(first, rows)
 
     def deviation(block):
-        return jnp.where((block.weight > 0)[:, None], block.x - centre[None, :], 0)
+        return block.x - centre[None, :]
 
     def class_sums(block):
         apart = deviation(block)
@@ -308,9 +308,13 @@ def _ledoit_wolf(data):
     mean = sums / jnp.where(size > 0, size, 1)[:, None]
     # In units near the rows' own, or fourth powers would leave the range.
     unit = 1 / _linalg.power_of_two(largest)
+    far = float(jnp.finfo(centre.dtype).max) ** (1 / 4) / (d + 1)
 
     def squares(block):
-        z = jnp.where((block.weight > 0)[:, None], deviation(block) - mean[block.y], 0) * unit
+        z = (deviation(block) - mean[block.y]) * unit
+        # Not by the weight, in which a row has a derivative at 0 too: alone in its class, that of a
+        # row at its mean. One so far out that powers of it overflow is as one that is no number.
+        z = jnp.where((size > 0)[block.y][:, None] & (jnp.abs(z) <= far), z, 0)
         fourth = jnp.sum(block.weight * jnp.sum(z * z, axis=1) ** 2)
         return (fourth, dot((z * block.weight[:, None]).T, z)), ()
 

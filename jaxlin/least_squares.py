@@ -272,7 +272,8 @@ def sum_of_squares(
     if sample_weight is None:
         return jnp.sum(error)
     weight = _checks.shaped(sample_weight, error.shape, error.dtype, "sample_weight")
-    return jnp.sum(jnp.where(weight != 0, weight * error, 0))
+    felt = (weight != 0) | jnp.isfinite(error)
+    return jnp.sum(weight * jnp.where(felt, error, 0))
 
 
 def _one_hot(y: jax.Array, k: int, dtype: Any) -> jax.Array:
@@ -431,7 +432,7 @@ def _as_linear(found, s, valid, bias, source, rows=None):
     solved = _bayes.solved(inverse, rows, 1, coarse=coarse, centred=bias)
     info = _bayes.verdict(s, valid, jnp.bool_(False), solved, objective)
     params = Linear(weights=weights, bias=intercept)
-    return _bayes.settled(params, info, valid, source), info
+    return _bayes.settled(params, info, valid, source)
 
 
 def _as_hyperplane(found, valid, bias, source, rows=None):
@@ -442,9 +443,8 @@ def _as_hyperplane(found, valid, bias, source, rows=None):
     status = jnp.where(valid, solved, Status.INVALID_DATA).astype(jnp.int32)
     nan = jnp.where(valid, 0, jnp.nan).astype(objective.dtype)
     params = Hyperplane(weights=weights[0], bias=intercept[0])
-    return _implicit.guarded(params, valid, source), Info(
-        status, jnp.int32(0), objective + nan, nan
-    )
+    info = Info(status, jnp.int32(0), objective + nan, nan)
+    return _implicit.guarded(params, valid, source), _implicit.told(info, valid, source)
 
 
 # --- many fits to the same rows ------------------------------------------------------------------

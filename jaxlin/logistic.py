@@ -310,7 +310,9 @@ def _fit_firth(bias, complete, data, offset, tol, max_steps):
     )
     found = _frame.leave(problem, found[None, :], bias)
     params = Hyperplane(weights=found.weights[0], bias=found.bias[0])
-    return (_implicit.guarded(params, valid, (data, offset)), said), deficient & valid
+    given = data, offset
+    said = _implicit.told(said, valid, given)
+    return (_implicit.guarded(params, valid, given), said), deficient & valid
 
 
 def _information(theta: jax.Array, problem: Any, total: jax.Array, null: jax.Array) -> jax.Array:

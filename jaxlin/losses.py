@@ -368,9 +368,10 @@ def _objective(loss, params, x, y, l2, sample_weight, offset):
     mean, _ = _rows.fold(block_sum, rows)
     mean = jnp.where(jnp.any((weight != 0) & ~finite), jnp.nan, mean)
     weights = params.weights.astype(dtype)
-    # Where, not a product: an infinite weight that no penalty sees must not make NaN.
+    # An infinite weight that no penalty sees must not make NaN.
     columns = jnp.broadcast_to(l2, weights.shape)
-    return mean + jnp.sum(jnp.where(columns == 0, 0, columns * weights**2)) / 2
+    weights = jnp.where((columns == 0) & ~jnp.isfinite(weights), 0, weights)
+    return mean + jnp.sum(columns * weights**2) / 2
 
 
 @jax.custom_jvp

@@ -168,7 +168,7 @@ def _discriminants(divisor, s, valid, given, mask, source, rows=None):
     coarse = _bayes.is_coarse(jnp.sum(terms, axis=(1, 2)), jnp.max(spread, initial=0) + d)
     solved = _bayes.solved(inverses, rows, len(means), coarse=coarse)
     info = _bayes.verdict(s, valid, small, solved, objective)
-    return _bayes.settled(params, info, valid & ~small, (source, given)), info
+    return _bayes.settled(params, info, valid & ~small, (source, given))
 
 
 # --- many fits to the same rows ------------------------------------------------------------------

@@ -372,8 +372,12 @@ def _solve_core(method, objective, init, args, hessian, precondition, tol, max_s
         return ravel_pytree(jax.grad(objective)(frame.unravel(at), *args))[0]
 
     point = _implicit.root_of_closure(gradient, point, valid)
-    info = Info(status, steps, *(jnp.where(valid, a, jnp.nan) for a in (state.value, residual)))
-    return frame.unravel(jnp.where(valid, point, jnp.nan)), info
+    value = _implicit.envelope(
+        lambda args, at: objective(frame.unravel(at), *args), args, point, state.value, valid
+    )
+    info = Info(status, steps, *(jnp.where(valid, a, jnp.nan) for a in (value, residual)))
+    params = _implicit.guarded(point, valid, args)
+    return frame.unravel(params), _implicit.told(info, valid, args)
 
 
 def _proved(frame, passed, point):

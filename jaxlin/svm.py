@@ -416,16 +416,17 @@ def _fit(kind, bias, complete, data, l2, tol, max_steps):
         found = _implicit.derived(solved, found, operands)
     shared, (rest, found) = found
     problem = _frame.Problem(rows, *shared, *rest)
-    params, dual = found.params, found.bound.dual
+    params, dual, primal = found.params, found.bound.dual, found.bound.primal
     if smooth and complete:  # without, the call is eager: not differentiated
-        params, moved = _margin.differentiable(bias, _frame.live(problem, rows, l2), params, usable)
+        live = _frame.live(problem, rows, l2)
+        params, moved, primal = _margin.differentiable(bias, live, params, primal, usable)
         dual = dual + (moved - jax.lax.stop_gradient(moved))
     stalled = jnp.where(found.steps < max_steps, Status.STALLED, Status.MAX_STEPS)
     status = jnp.where(found.bound.gap <= tol, Status.CONVERGED, stalled)
     status = jnp.where(found.touching, Status.NOT_SEPARABLE, status)
     alone = jnp.where(one, 1, -1).astype(l2.dtype) if bias else jnp.zeros((), l2.dtype)
     limit = Hyperplane(weights=jnp.zeros((), l2.dtype), bias=alone)
-    primal, gap = (jnp.where(usable, a, 0) for a in (found.bound.primal, found.bound.gap))
+    primal, gap = (jnp.where(usable, a, 0) for a in (primal, found.bound.gap))
     info = Info(status, found.steps, primal, gap)
     plane = Hyperplane(weights=params.weights[0], bias=params.bias[0])
     given = (data, l2) if kind is Kind.SQUARED else None

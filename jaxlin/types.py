@@ -114,8 +114,12 @@ class Info(NamedTuple):
 
     status: `()` int32, a `Status`
     steps: `()` int32, the number of updates or iterations
-    objective: `()`, what was minimised, at the returned params
-    residual: `()`, a unit-free measure of optimality that each module states
+    objective: `()`, what was minimised, at the returned params; its derivative is that at fixed
+      params, as at an optimum it is, and NaN where that of the params is
+    residual: `()`, a unit-free measure of optimality that each module states; it has no derivative:
+      NaN where one is used
+
+    Iterations written out by `updates`, `perceptron` or the hinge have derivatives of their steps.
     """
 
     status: jax.Array

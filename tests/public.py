@@ -528,8 +528,8 @@ CASES |= {
     ],
     "inference.likelihood_ratio": [
         case(
-            lambda params, null, x, y: inference.likelihood_ratio(
-                losses.logistic, params, null, x, y, degrees=1, check=False
+            lambda params, null, x, y, **more: inference.likelihood_ratio(
+                losses.logistic, params, null, x, y, degrees=1, check=False, **more
             ),
             plane,
             *PLANE_AND_DATA,

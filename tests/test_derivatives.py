@@ -100,13 +100,13 @@ def moves(inputs):
 
 @functools.cache
 def programs(name):
-    """The fit as functions of a dictionary: its flat params, their jvp and vjp."""
+    """The fit as functions of a dictionary: its flat params and objective, their jvp and vjp."""
     fit = FITS[name]
 
     def flat(inputs):
         x, weight, *_ = inputs.pop("x"), inputs.pop("sample_weight")
-        params, _ = fit.call(x, sample_weight=weight, **inputs)
-        return jnp.concatenate([jnp.ravel(leaf) for leaf in params])
+        params, info = fit.call(x, sample_weight=weight, **inputs)
+        return jnp.concatenate([jnp.ravel(leaf) for leaf in (*params, info.objective)])
 
     def values(inputs):
         return flat(dict(inputs))
@@ -145,6 +145,107 @@ def test_derivatives_are_differences(name):
         error = jnp.linalg.norm(found - slope)
         assert error <= 1e-8 * jnp.linalg.norm(found) + 2 * missed, key
         assert error <= 1e-6 * jnp.linalg.norm(found), key
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_derivative_in_a_weight_of_0(name):
+    """It is one-sided, and what it is for a row that is there; a row of NaN has none, and is 0."""
+    values, forward, _ = programs(name)
+    inputs = inputs_of(name)
+    still = jax.tree.map(jnp.zeros_like, inputs)
+    tangent = {**still, "sample_weight": jnp.zeros(N).at[3].set(1.0)}
+    assert_is_slope(forward(inputs, tangent), values, inputs, tangent, 1e-3)
+    inputs["x"] = inputs["x"].at[3].set(jnp.nan)
+    assert not forward(inputs, tangent).any()
+
+
+# Values that could be taken for the absence of what they are of, and to which side they may move.
+EDGES = [("l2", 0, 1), ("shrinkage", 0, 1), ("shrinkage", 1, -1), ("pooling", 0, 1)]
+EDGES += [("pooling", 1, -1), ("offset", 0, 1), ("sample_weight", 1, 1)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_value_that_could_mean_absent_has_a_derivative(name):
+    values, forward, _ = programs(name)
+    for key, at, side in EDGES:
+        inputs = inputs_of(name)
+        if key not in inputs or (key == "l2" and name == "squared hinge"):  # whose l2 is positive
+            continue
+        inputs[key] = jnp.full_like(inputs[key], at)
+        still = jax.tree.map(jnp.zeros_like, inputs)
+        tangent = {**still, key: jnp.abs(moves(inputs)[key]) * side}
+        found = forward(inputs, tangent)
+        assert found.any(), key
+        assert_is_slope(found, values, inputs, tangent, 1e-3)
+
+
+def assert_is_slope(found, values, inputs, tangent, h):
+    """Against one-sided differences of five points."""
+    at = [values(jax.tree.map(lambda a, v, k=k: a + k * h * v, inputs, tangent)) for k in range(5)]
+    slope = sum(c * v for c, v in zip((-25 / 12, 4, -3, 4 / 3, -1 / 4), at, strict=True)) / h
+    assert jnp.linalg.norm(found - slope) <= 2e-5 * jnp.linalg.norm(slope) + 1e-9
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("solver", [None, solvers.lbfgs])
+def test_the_derivative_in_a_penalty_of_0_by_hand(dtype, solver):
+    """Of 0, 1, 2, 3 in turn of both classes: found by central differences in 50 digits."""
+    x, y = np.arange(4, dtype=dtype)[:, None], np.array([0, 1, 0, 1])
+
+    def weight(l2):
+        return logistic.fit(x, y, l2=l2, solver=solver)[0].weights[0]
+
+    rtol = 1e-5 if dtype is np.float32 else 1e-9
+    np.testing.assert_allclose(jax.grad(weight)(dtype(0)), -4.278063436533534, rtol=rtol)
+    forward = jax.jvp(weight, (dtype(0),), (dtype(1),))[1]
+    np.testing.assert_allclose(forward, -4.278063436533534, rtol=rtol)
+
+
+def test_the_derivative_in_penalties_some_of_which_are_0_by_hand():
+    x, y = np.arange(4.0)[:, None] ** np.array([1, 2]), np.array([0, 1, 0, 1])
+    found = jax.grad(lambda l2: jnp.sum(logistic.fit(x, y, l2=l2)[0].weights))(np.array([0, 0.1]))
+    np.testing.assert_allclose(found, [-22.8854114462954, 0], rtol=1e-9, atol=1e-6)
+
+
+def test_the_derivative_of_an_objective_has_derivatives():
+    """It is at fixed params, but their own derivative is in the second one."""
+    x, y = jnp.asarray(X), jnp.asarray(0.1 + 0.8 * BINARY)
+
+    def objective(l2):
+        return logistic.fit(x, y, l2=l2)[1].objective
+
+    weights, moved = jax.jvp(lambda l2: logistic.fit(x, y, l2=l2)[0].weights, (0.2,), (1.0,))
+    first, second = jax.grad(objective)(0.2), jax.grad(jax.grad(objective))(0.2)
+    np.testing.assert_allclose(first, weights @ weights / 2, rtol=1e-9)
+    np.testing.assert_allclose(second, weights @ moved, rtol=1e-9)
+
+
+def test_where_the_optimum_is_at_infinity_the_objective_has_no_derivative():
+    x, y = jnp.arange(4.0)[:, None], np.array([0, 0, 1, 1])
+
+    @jax.jit
+    def grad(x, masked):
+        def objective(x):
+            info = logistic.fit(x, y)[1]
+            return jnp.where(masked, 0, info.objective), info.status
+
+        return jax.grad(objective, has_aux=True)(x)
+
+    used, status = grad(x, False)
+    assert status == Status.SEPARABLE and np.isnan(used).any()
+    assert not grad(x, True)[0].any()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_residuals_have_no_derivative(name):
+    inputs = inputs_of(name)
+    weight, rest = inputs.pop("sample_weight"), inputs
+
+    def residual(weight):
+        return FITS[name].call(rest["x"], sample_weight=weight, **others)[1].residual
+
+    others = {key: a for key, a in rest.items() if key != "x"}
+    assert np.isnan(jax.grad(residual)(weight)).any()
 
 
 STENCIL = {-4: 0.0, -2: 1 / 12, -1: -8 / 12, 1: 8 / 12, 2: -1 / 12, 4: 0.0}
@@ -201,7 +302,7 @@ def test_a_failed_lane_says_so_and_harms_no_other(name):
                 x, weight
             )
             good = info.status <= Status.MAX_STEPS
-            leaves = jax.tree.leaves(params)
+            leaves = [*jax.tree.leaves(params), info.objective]
             if masked:
                 leaves = [jnp.where(good.reshape(-1, *(1,) * (a.ndim - 1)), a, 0) for a in leaves]
             return sum(jnp.sum(jnp.sin(a)) for a in leaves), good

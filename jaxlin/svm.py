@@ -29,7 +29,7 @@ of up to 2^23 entries are held once more, centred and scaled, while the fit runs
 
 The squared hinge has a derivative by the implicit function theorem in x, sample_weight and l2, in
 either mode. The other fits have none in reverse mode: it raises. In forward mode theirs is that of
-the iteration.
+the iteration, and NaN in a weight of 0.
 
 Shapes: `n` examples, `d` features.
 """
@@ -399,6 +399,8 @@ def _fit(kind, bias, complete, data, l2, tol, max_steps):
     rows = rows._replace(weight=jnp.where(usable, rows.weight, 0))
     l2 = jnp.where(valid, l2, 1)
     smooth = kind is Kind.SQUARED
+    if not smooth:
+        rows = _without_slope_at_0(rows)
     if kind is Kind.HARD:  # which has no penalty that would scale its columns
         l2 = jnp.zeros_like(l2)
 
@@ -440,6 +442,11 @@ def _fit(kind, bias, complete, data, l2, tol, max_steps):
     return (plane, duals, info), found.unsettled & usable
 
 
+def _without_slope_at_0(rows):
+    """The iteration leaves rows without weight out, so its derivative in that is none."""
+    return rows._replace(weight=_implicit.guard(rows.weight, rows.weight > 0))
+
+
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _fit_joint(k, bias, data, l2, tol, max_steps):
     rows, _, valid = _rows.prepare(data, num_classes=k)
@@ -448,6 +455,7 @@ def _fit_joint(k, bias, data, l2, tol, max_steps):
     present = jnp.any(truth & (rows.weight > 0)[:, None], axis=0)
     usable = valid & (jnp.sum(present) > 1)
     rows = rows._replace(weight=jnp.where(usable, rows.weight, 0))
+    rows = _without_slope_at_0(rows)
     basis = _frame.class_basis(present, l2.dtype)
     problem = _frame.make(rows, jnp.where(valid, l2, 1), bias, basis)
     best, steps = _crammer_singer.solve(problem, tol, max_steps)

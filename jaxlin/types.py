@@ -119,7 +119,7 @@ class Info(NamedTuple):
     residual: `()`, a unit-free measure of optimality that each module states; it has no derivative:
       NaN where one is used
 
-    Iterations written out by `updates`, `perceptron` or the hinge have derivatives of their steps.
+    Those of the perceptron and of the hinge are derivatives of their steps.
     """
 
     status: jax.Array

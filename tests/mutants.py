@@ -422,6 +422,12 @@ FAULTS = [
     *of(
         "_frame.py",
         (
+            "no slope in a penalty of 0",
+            "return with_bias(felt, 0,",
+            "return with_bias(jnp.where(l2 == 0, 0, felt), 0,",
+            "derivatives::the_derivative_in_a_penalty_of_0_by_hand",
+        ),
+        (
             "a column of roundings is a constant",
             "varies = largest > 0",
             "varies = largest > 4 * eps * jnp.abs(centre * scale)",
@@ -1869,8 +1875,8 @@ FAULTS = [
         ),
         (
             "the whole square of the weights",
-            "columns * weights**2)) / 2",
-            "columns * weights**2))",
+            "jnp.sum(columns * weights**2) / 2",
+            "jnp.sum(columns * weights**2)",
             "losses::objective_is_its_formula",
         ),
         (
@@ -1983,9 +1989,15 @@ FAULTS = [
         ),
         (
             "numbers beside a status",
-            "return _bayes.settled(params, info, valid & ~small, (source, given)), info",
-            "return _bayes.settled(params, info, small | ~small, (source, given)), info",
+            "return _bayes.settled(params, info, valid & ~small, (source, given))",
+            "return _bayes.settled(params, info, small | ~small, (source, given))",
             "closed_forms::params_of_data_that_are_not_valid_are_nan",
+        ),
+        (
+            "no slope in a weight of 0",
+            "(size > 0)[block.y][:, None]",
+            "(block.weight > 0)[:, None]",
+            "derivatives::a_weight_that_is_0_has_a_derivative",
         ),
     ),
     *of(

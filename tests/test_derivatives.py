@@ -4,6 +4,7 @@ Against five-point differences, forward against reverse, and what a lane says th
 """
 
 import functools
+import inspect
 from typing import NamedTuple
 
 import jax
@@ -23,7 +24,8 @@ from jaxlin import (
     solvers,
     svm,
 )
-from jaxlin.types import Status
+from jaxlin.types import Info, Status
+from tests import public
 from tests.public import thorough
 
 N, D = 30, 3
@@ -404,3 +406,95 @@ def test_of_separable_data_the_derivative_is_nan_and_masked_it_is_0(fit):
     np.testing.assert_array_equal(slope(apart, True), 0)
     np.testing.assert_array_equal(slope(across, True), slope(across, False))
     assert np.isfinite(slope(across, True)).all() and np.any(slope(across, True) != 0)
+
+
+# --- by reflection over what is public ------------------------------------------------------------
+
+# What jumps where a row gains weight, or says so that it has no derivative in weights.
+JUMPS = {
+    "fisher.least_error",
+    "inference.separation",
+    "linear.margin",
+    "perceptron.fit",
+    "perceptron.fit_averaged",
+    "perceptron.fit_pocket",
+    "perceptron.mistake_bound",
+    "resample.permutation_test",
+    "resample.select",
+    "svm.farkas",
+    "svm.fit_hard_margin",
+    "updates.run",
+}
+
+
+def options_of(name):
+    return inspect.signature(public.FUNCTIONS[name]).parameters
+
+
+def flat_of(found):
+    """All floats of a result; of an Info the objective."""
+    found = jax.tree.map(
+        lambda a: a.objective if isinstance(a, Info) else a,
+        found,
+        is_leaf=lambda a: isinstance(a, Info),
+    )
+    leaves = [a for a in jax.tree.leaves(found) if jnp.issubdtype(jnp.result_type(a), jnp.floating)]
+    return jnp.concatenate([jnp.ravel(a) for a in leaves]) if leaves else jnp.zeros(0)
+
+
+def called(name):
+    """The function of its keywords alone, at its example."""
+    if name in public.FITS:
+        fit = public.FITS[name]
+        x, y, weight, _ = fit.draw(0)
+        return lambda **more: fit.call(x, y, **{"sample_weight": weight, **more})
+    example = public.cases_of(name)[0]
+    arguments = jax.tree.map(jnp.asarray, example.draw(np.random.default_rng(0)))
+    f = public.FUNCTIONS[name]
+    positional = [
+        p for p in inspect.signature(f).parameters.values() if p.kind is not p.KEYWORD_ONLY
+    ]
+    if len(arguments) > len(positional) and "sample_weight" in options_of(name):
+        return lambda **more: f(*arguments[:-1], **more)
+    return lambda **more: example.call(*arguments, **more)
+
+
+def assert_has_slope(f, at, tangent, h=1e-3):
+    """NaN says that there is none; all else is the one-sided slope."""
+    at, tangent = jnp.asarray(at, float), jnp.asarray(tangent, float)
+    run = jax.jit(lambda a: jax.jvp(lambda a: flat_of(f(a)), (a,), (tangent,)))
+    values, found = zip(*(run(at + k * h * tangent) for k in range(5)), strict=True)
+    slope = sum(c * v for c, v in zip((-25 / 12, 4, -3, 4 / 3, -1 / 4), values, strict=True)) / h
+    told = jnp.isfinite(found[0]) & jnp.isfinite(slope)
+    np.testing.assert_allclose(
+        jnp.where(told, found[0], 0), jnp.where(told, slope, 0), rtol=1e-4, atol=1e-7
+    )
+
+
+WITH_EDGES = [
+    (name, key)
+    for name in public.FUNCTIONS
+    if name not in public.HOST_ONLY
+    for key in ("l2", "shrinkage", "pooling")
+    if key in options_of(name) and options_of(name)[key].default == 0.0
+]
+
+
+@pytest.mark.parametrize(("name", "key"), WITH_EDGES)
+def test_an_option_that_is_0_has_a_derivative(name, key):
+    f = called(name)
+    assert_has_slope(lambda value: f(**{key: value}), 0, 1, h=1e-5)
+
+
+WEIGHTED = [
+    name
+    for name in public.FUNCTIONS
+    if name not in public.HOST_ONLY | JUMPS and "sample_weight" in options_of(name)
+]
+
+
+@pytest.mark.parametrize("name", WEIGHTED)
+def test_a_weight_that_is_0_has_a_derivative(name):
+    weight = public.some_weights(np.random.default_rng(0))
+    f = called(name)
+    assert_has_slope(lambda weight: f(sample_weight=weight), weight, weight == 0)

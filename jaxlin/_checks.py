@@ -61,6 +61,7 @@ def table(
     axis_name: Any = None,
 ) -> Table:
     """Check the shared arguments; `soft` admits float labels, `num_classes` their `(n, k)` form."""
+    refuse_other_rows(x=x, y=y, sample_weight=sample_weight)
     x = matrix(x)
     n, d = x.shape
     dtype = working_dtype(x)
@@ -82,6 +83,7 @@ def targets(
     axis_name: Any = None,
 ) -> Table:
     """As `table`, but with a real number per row in place of a class."""
+    refuse_other_rows(x=x, t=t, sample_weight=sample_weight)
     x = matrix(x)
     n, d = x.shape
     dtype = working_dtype(x)
@@ -92,6 +94,23 @@ def targets(
         feature_mask=mask_of(feature_mask, d),
         axis=axis_of(axis_name),
     )
+
+
+def refuse_other_rows(**given: Any) -> None:
+    """Raise a ValueError where two arguments have an index, as of pandas, and these differ.
+
+    Rows are paired by position, and rows of a frame that was sorted or filtered are others.
+    """
+    # A list has an `index` too, but that is none.
+    indexes: dict[str, Any] = {name: getattr(a, "index", None) for name, a in given.items()}
+    known = [(name, index) for name, index in indexes.items() if hasattr(index, "equals")]
+    for name, index in known[1:]:
+        first, own = known[0]
+        if not own.equals(index):
+            raise ValueError(
+                f"{name}: its index is not that of {first}, and rows are paired by position; align "
+                f"them first ({name}.loc[{first}.index]), or pass {name}.to_numpy()"
+            )
 
 
 def axes_in(tree: Any) -> set[Axis]:

@@ -511,3 +511,21 @@ def when(
         return jnp.zeros_like(carry[0]), f(*given)
 
     return jax.lax.while_loop(lambda carry: carry[0], *_loops.steady(body, (needed, otherwise)))[1]
+
+
+def given_by_those_before(columns: jax.Array) -> jax.Array:
+    """Which columns are combinations of those before, `(d,)`: of `(n, d)`, of length 1 or 0."""
+    _, d = columns.shape
+    least = RANK_ULPS * (d + 1) * float(jnp.finfo(columns.dtype).eps)
+
+    def step(basis, turn):
+        j, left = turn
+        for _ in range(2):  # Gram and Schmidt, twice is enough
+            left = left - dot(dot(basis, left), basis)
+        square = jnp.sum(left**2)
+        given = square <= least
+        unit = jnp.where(given, 0, left / jnp.sqrt(jnp.where(given, 1, square)))
+        return basis.at[j].set(unit), given
+
+    start = 0 * columns.T  # varies as the columns do
+    return jax.lax.scan(step, start, (jnp.arange(d), columns.T))[1]

@@ -23,6 +23,7 @@ def on_standardized(fit: Fit) -> Fit:
         x: Any, y: Any, *, sample_weight: Any = None, feature_mask: Any = None, **options: Any
     ) -> tuple[Any, Info]:
         """A fit to standardised columns: see `resample.on_standardized`."""
+        _checks.refuse_other_rows(x=x, y=y, sample_weight=sample_weight)
         x = _checks.matrix(x)
         mask = _checks.mask_of(feature_mask, x.shape[1])
         given = {"sample_weight": sample_weight, "feature_mask": mask}
@@ -54,6 +55,7 @@ def on_balanced(fit: Fit) -> Fit:
         x: Any, y: Any, *, sample_weight: Any = None, **options: Any
     ) -> tuple[Any, Info]:
         """A fit to classes of one total weight: see `resample.on_balanced`."""
+        _checks.refuse_other_rows(x=x, y=y, sample_weight=sample_weight)
         x, y = _checks.matrix(x), _checks.array(y, "y")
         _checks.refuse_inexact(y)
         n, dtype = len(x), _checks.working_dtype(x)

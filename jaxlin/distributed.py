@@ -118,6 +118,7 @@ def shard(
       3.0
     """
     axis = _axis_of(mesh, axis)
+    _checks.refuse_other_rows(x=x, y=y, sample_weight=sample_weight)
     x, y = np.asarray(x), np.asarray(_codes.exactly(y, "y"))
     weight = np.ones(len(x), np.result_type(x.dtype, np.float32))
     weight = weight if sample_weight is None else np.asarray(sample_weight)
@@ -130,6 +131,7 @@ def shard(
 
 
 def _over(fit, mesh, axis, x, y, options):
+    _checks.refuse_other_rows(x=x, y=y, sample_weight=options.get("sample_weight"))
     x, y = _checks.matrix(x), _checks.array(y, "y")
     options = {name: value for name, value in options.items() if value is not None}
     options = _options.with_classes(fit, options, y, options.get("sample_weight"))

@@ -263,6 +263,7 @@ def standardizer(
       >>> features.standardize(scaler, x).tolist()
       [[-1.0, 0.0], [1.0, 0.0]]
     """
+    _checks.refuse_other_rows(x=x, sample_weight=sample_weight)
     x = _checks.matrix(x)
     dtype = _checks.working_dtype(x)
     weight = _checks.optional(sample_weight, x.shape[:1], dtype, "sample_weight")

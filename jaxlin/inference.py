@@ -607,6 +607,44 @@ def separation(
     return found
 
 
+def aliased(
+    x: Any, *, sample_weight: Any = None, feature_mask: Any = None, bias: bool = True
+) -> jax.Array:
+    """Which columns those before them give: what R's `glm` has no coefficient for, NA.
+
+    Without them a fit that is RANK_DEFICIENT, of one optimum among many, has a single one with the
+    same scores: `feature_mask=~aliased(x)`. A column counts as given where what is left of it, of
+    variance 1, is within the rounding that makes a fit RANK_DEFICIENT. O(n d^2).
+
+    Args:
+      x: `(n, d)`.
+      sample_weight: `(n,)`; a row of weight 0 is absent.
+      feature_mask: `(d,)` bool, as the fit had it; a masked column gives nothing, nor is it given.
+      bias: static; False if the fit had none. With a bias a constant column is given.
+
+    Returns:
+      `(d,)` bool; False throughout where the data are not valid.
+
+    Raises:
+      ValueError: shapes that do not fit; eagerly also data that are not valid.
+
+    Example: the third column is the sum of the first two.
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import inference
+      >>> x = jnp.array([[1.0, 2.0, 3.0], [0.0, 1.0, 1.0], [4.0, 1.0, 5.0], [2.0, 2.0, 4.0]])
+      >>> inference.aliased(x).tolist()
+      [False, False, True]
+    """
+    x = _checks.matrix(x)
+    none = jnp.zeros(len(x), jnp.int32)
+    data = _checks.table(x, none, sample_weight=sample_weight, feature_mask=feature_mask)
+    found, valid = _aliased(_checks.static(bias, bool, "bias"), data)
+    nothing = jnp.zeros((), _checks.working_dtype(x))
+    status = jnp.where(valid, Status.CONVERGED, Status.INVALID_DATA)
+    _checks.raise_if_invalid(Info(status, jnp.int32(0), nothing, nothing), data)
+    return found
+
+
 def _model(loss: Loss, params: Any, bias: bool) -> _estimate.Model:
     if not callable(loss):
         raise TypeError(f"loss: expected a function like losses.logistic, got {loss!r}")
@@ -696,6 +734,18 @@ def _chi_squared(statistic: jax.Array, degrees: jax.Array) -> ChiSquared:
 
 def _proper(e: _estimate.Estimate, check: bool) -> jax.Array:
     return e.optimal if check else e.regular
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _aliased(bias, data):
+    data = jax.lax.stop_gradient(data)
+    rows, _, valid = _rows.prepare(data, num_classes=2)
+    _, d = data.x.shape
+    problem = _frame.make(rows, jnp.zeros(d, rows.weight.dtype), bias)
+    z = _frame.standard(problem, _rows.clean(rows))
+    z = _rows.where_rows(rows.weight > 0, jnp.sqrt(rows.weight)[:, None] * z)
+    asked = jnp.ones(d, bool) if rows.feature_mask is None else rows.feature_mask
+    return valid & asked & _linalg.given_by_those_before(z), valid
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))

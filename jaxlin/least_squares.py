@@ -263,6 +263,7 @@ def sum_of_squares(
       >>> least_squares.sum_of_squares(line, x, jnp.array([0.0, 4.0])).item()
       5.0
     """
+    _checks.refuse_other_rows(x=x, y=y, sample_weight=sample_weight)
     scores = linear.scores(params, x)
     if scores.ndim == 1:
         error = (scores - _checks.shaped(y, scores.shape, scores.dtype, "y")) ** 2

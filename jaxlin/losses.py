@@ -280,6 +280,7 @@ def objective(
       >>> float(losses.objective(losses.hinge, plane, x, y, l2=0.5))
       2.5
     """
+    _checks.refuse_other_rows(x=x, y=y, sample_weight=sample_weight)
     x = _checks.matrix(x)
     n, d = x.shape
     dtype = _checks.working_dtype(x)

@@ -306,6 +306,7 @@ def _checked(
     scores: Any, y: Any, sample_weight: Any, *, classes: bool = False
 ) -> tuple[jax.Array, jax.Array, jax.Array | None]:
     """Shapes and dtypes, in Python; scores in their working dtype."""
+    _checks.refuse_other_rows(scores=scores, y=y, sample_weight=sample_weight)
     scores = _checks.array(scores, "scores")
     if not _are_classes(scores):
         scores = scores.astype(_checks.working_dtype(scores))

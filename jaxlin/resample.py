@@ -310,6 +310,9 @@ def pad(datasets: Any) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
       >>> params.weights.shape, params.weights[0, :, 1].tolist()
       ((2, 2, 2), [0.0, 0.0])
     """
+    datasets = list(datasets)
+    for x, y in datasets:
+        _checks.refuse_other_rows(x=x, y=y)
     tables = [(_checks.matrix(x), _codes.exactly(y, "y")) for x, y in datasets]
     if not tables:
         raise ValueError("datasets: expected at least one")
@@ -700,6 +703,7 @@ class _Problem(NamedTuple):
 
 
 def _problem(fit, x, y, weights, sample_weight, options) -> _Problem:
+    _checks.refuse_other_rows(x=x, y=y, sample_weight=sample_weight)
     x = _checks.matrix(x)
     n, _ = x.shape
     dtype = _checks.working_dtype(x)

@@ -27,6 +27,7 @@ import numpy as np
 
 from jaxlin import (
     _archive,
+    _checks,
     _closed_form,
     _descent,
     _risk,
@@ -61,6 +62,7 @@ def arrays(x: Any, y: Any, *, sample_weight: Any = None) -> Source:
       >>> params.weights.round(3).tolist(), info.status.item()
       ([[0.0], [4.0]], 0)
     """
+    _checks.refuse_other_rows(x=x, y=y, sample_weight=sample_weight)
     x, y, weight = (None if a is None else _source.mapped(a) for a in (x, y, sample_weight))
     if x.ndim != 2:
         raise ValueError(f"x: expected shape (n, d), got {x.shape}")

@@ -1,6 +1,8 @@
 """Inference against published figures, statsmodels, exact refits, and rational arithmetic."""
 
 import functools
+import itertools
+from fractions import Fraction
 
 import jax
 import jax.numpy as jnp
@@ -713,3 +715,70 @@ def test_a_reference_that_is_none(anes96):
     assert np.isnan(jax.jit(lambda r: run(reference=r))(7)).all()
     with pytest.raises(TypeError, match="reference: a Hyperplane has none"):
         inference.covariance(losses.logistic, Hyperplane(np.zeros(5), 0.0), x, y > 0, reference=0)
+
+
+# --- columns that others give --------------------------------------------------------------------
+
+
+def rank(rows):
+    """Of integers, by rational elimination."""
+    rows = [[Fraction(int(a)) for a in row] for row in rows]
+    found = 0
+    for j in range(len(rows[0]) if rows else 0):
+        pivot = next((i for i in range(found, len(rows)) if rows[i][j] != 0), None)
+        if pivot is None:
+            continue
+        rows[found], rows[pivot] = rows[pivot], rows[found]
+        for i in range(found + 1, len(rows)):
+            factor = rows[i][j] / rows[found][j]
+            rows[i] = [a - factor * b for a, b in zip(rows[i], rows[found], strict=True)]
+        found += 1
+    return found
+
+
+def given_columns(x, bias):
+    """Those that add nothing to the rank of the ones before, in rational arithmetic."""
+    own = np.ones((len(x), int(bias)), int)
+    ranks = [rank(np.hstack([own, x[:, :j]]).tolist()) for j in range(x.shape[1] + 1)]
+    return [after == before for before, after in itertools.pairwise(ranks)]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("bias", [True, False])
+def test_aliased_columns_add_nothing_to_the_rank(dtype, bias):
+    tried = jax.jit(functools.partial(inference.aliased, bias=bias))
+    seen = set()
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        x = rng.integers(-2, 3, size=(12, 6))
+        for j in rng.choice(np.arange(6), size=seed % 4, replace=False):
+            x[:, j] = x[:, :j] @ rng.integers(-2, 3, size=j) + rng.integers(3) * bias
+        expected = given_columns(x, bias)
+        seen.add(sum(expected))
+        units = 2.0 ** rng.integers(-20, 20, size=6)
+        assert tried((x * units).astype(dtype)).tolist() == expected
+    assert len(seen) > 2
+
+
+def test_aliased_columns_are_those_of_a_fit_of_many_optima():
+    x, y = several(k=2)
+    x = np.column_stack([x, x[:, 0] - 2 * x[:, 2] + 5, np.full(len(x), 3.0), x[:, 1] ** 2])
+    found = inference.aliased(x)
+    assert found.tolist() == [False, False, False, True, True, False]
+    many, info = logistic.fit(x, y)
+    assert info.status == Status.RANK_DEFICIENT
+    assert "inference.aliased" in jaxlin.describe(info)
+    one, info = logistic.fit(x, y, feature_mask=~found)
+    assert info.status == Status.CONVERGED
+    np.testing.assert_allclose(jaxlin.scores(one, x), jaxlin.scores(many, x), atol=1e-7)
+    # A column that is not there gives nothing, and a row that is not there tells nothing apart.
+    mask = np.array([True, True, False, True, True, True])
+    assert inference.aliased(x, feature_mask=mask).tolist() == [False] * 4 + [True, False]
+    x[7, 3], weight = 99, np.arange(len(x)) != 7
+    assert not inference.aliased(x)[3] and inference.aliased(x, sample_weight=weight)[3]
+    x[7] = np.nan
+    assert inference.aliased(x, sample_weight=weight).tolist() == found.tolist()
+    with pytest.raises(ValueError, match=r"x: 6 of 720 entries are not finite"):
+        inference.aliased(x)
+    lanes = jax.vmap(lambda w: inference.aliased(x, sample_weight=w))
+    assert lanes(np.stack([weight, np.ones(len(x))])).tolist() == [found.tolist(), [False] * 6]

@@ -67,10 +67,10 @@ def chunked(f: Callable, lanes: Any, size: int, quick: Callable | None = None) -
         return run(lanes)
     if size == 1:
         return jax.lax.map(f, lanes)
-    return _in_turn(run, lanes, size)
+    return in_turn(run, lanes, size)
 
 
-def _in_turn(f: Callable, lanes: Any, size: int) -> Any:
+def in_turn(f: Callable, lanes: Any, size: int) -> Any:
     """`f` of `size` of the lanes, no more than there are, and then of the next.
 
     Or of a few less, so that the chunks are even. The last is filled up with lanes of that before,
@@ -135,7 +135,7 @@ def in_chunks(f: Callable[..., tuple[Any, Any]]) -> Callable[..., tuple[Any, Any
                 return f(*jax.tree.unflatten(tree, filled))
 
             own = [leaf for m, leaf in zip(mine, leaves, strict=True) if m]
-            found = _in_turn(jax.vmap(lane), own, even_size(axis_size, entries, dtype))
+            found = in_turn(jax.vmap(lane), own, even_size(axis_size, entries, dtype))
         shared, own = found
         return found, (jax.tree.map(lambda _: apart, shared), jax.tree.map(lambda _: True, own))
 

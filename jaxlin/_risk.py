@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlin import (
+    _axes,
     _checks,
     _frame,
     _implicit,
@@ -372,17 +373,27 @@ def _solved_by_features(spec, problem, init, tol, max_steps, *, doubted=True, la
     # The proof of what another solver found has steps of its own, unless the user counts them.
     more = max_steps is None and not newton and start.size <= _matrix_free.DENSE_LIMIT
     last = cap + _matrix_free.NEWTON_STEPS if more else cap
-    if newton:
-        doubted = doubted and init is not None
+    doubted = doubted and init is not None
+
+    def alone(problem, start, tol):
+        if not newton:
+            return _matrix_free.solve(spec, problem, start, tol, cap, last, init is not None)
         if doubted:
             origin = _passes.value_at_origin(spec, problem)
-            outcome = _newton.solve(spec, problem, start, origin, tol, cap, jnp.int32(0))
-        elif max_steps is None:
-            outcome = _mixed.solve(spec, problem, start, tol, cap)
-        else:
-            outcome = _newton.undoubted(spec, problem, start, tol, cap, jnp.int32(0))
+            return _newton.solve(spec, problem, start, origin, tol, cap, jnp.int32(0))
+        if max_steps is None:
+            return _mixed.solve(spec, problem, start, tol, cap)
+        return _newton.undoubted(spec, problem, start, tol, cap, jnp.int32(0))
+
+    if max_steps is None and start.size <= _matrix_free.DENSE_LIMIT:
+
+        def finish(problem, start, tol, steps):
+            most = steps + _matrix_free.NEWTON_STEPS
+            return _newton.undoubted(spec, problem, start, tol, most, steps)
+
+        outcome = _axes.solve(spec, problem, start, tol, alone, finish)
     else:
-        outcome = _matrix_free.solve(spec, problem, start, tol, cap, last, init is not None)
+        outcome = alone(problem, start, tol)
     return *said(problem, outcome, tol, last), outcome.unsettled
 
 

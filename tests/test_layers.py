@@ -59,6 +59,7 @@ BELOW = [
     "_crammer_singer",
     "_margin",
     "_matrix_free",
+    "_axes",
     "_risk",
 ]
 METHODS = ["perceptron", "least_squares", "fisher", "lda", "qda", "logistic", "softmax", "svm"]

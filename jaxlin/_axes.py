@@ -13,7 +13,7 @@ before them.
 
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -46,7 +46,7 @@ class Shared(NamedTuple):
 
     x: jax.Array
     feature_mask: jax.Array | None
-    framed: jax.Array | None
+    framed: Any
     centre: jax.Array
     scale: jax.Array
 
@@ -123,8 +123,9 @@ def _pays(spec: Spec, problem: Problem, batched: Problem) -> bool:
 def _apart(problem: Problem) -> tuple[Shared, Problem]:
     rows = problem.rows
     shared = Shared(rows.x, rows.feature_mask, rows.framed, problem.centre, problem.scale)
-    bare = rows._replace(x=None, feature_mask=None, framed=None)
-    return shared, problem._replace(rows=bare, centre=None, scale=None)
+    nothing: Any = None
+    bare = rows._replace(x=nothing, feature_mask=None, framed=None)
+    return shared, problem._replace(rows=bare, centre=nothing, scale=nothing)
 
 
 def _joined(shared: Shared, problem: Problem) -> Problem:

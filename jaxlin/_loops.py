@@ -76,10 +76,10 @@ def _axes_of(advance: Callable, init: Any) -> frozenset[str]:
 def _varying(tree: Any) -> frozenset[str]:
     def of(a):
         known = a if isinstance(a, jax.ShapeDtypeStruct) else jax.typeof(a)
-        # Jax 0.9 calls it `vma`.
-        if hasattr(known, "vma"):
+        if hasattr(known, "vma"):  # jax 0.9
             return known.vma or frozenset()
-        return known.manual_axis_type.varying if known.manual_axis_type else frozenset()
+        kind = getattr(known, "manual_axis_type", None)
+        return kind.varying if kind else frozenset()
 
     return frozenset().union(*(of(a) for a in jax.tree.leaves(tree)))
 

@@ -80,28 +80,12 @@ def fit(
     s_i = w . x_i + b + offset_i, t = 2 y - 1, and c are the weights divided by their sum; the bias
     is not penalised. scikit-learn's C is 1 / (l2 sum of weights): `losses.l2_from_C`.
 
-    The default solver is chosen by size; the optimum is the same. Up to 256 coefficients are found
-    by Newton's method, O(n d^2) a step, the first from 0 lengthened as Gaussian classes want it;
-    more by L-BFGS, O(n d) a step, and so are fewer where x has over 100,000 entries and every l2 is
-    positive. Given 512 rows per coefficient and no `init`, these begin at the optimum of a
-    sixteenth of the rows, but no fewer than 64 per coefficient, and go on by BFGS with the Hessian
-    there. Of other large x L-BFGS is preconditioned by a sample's Hessian; but where columns look
-    independent and rows are many, at first by the diagonal of all rows', which costs nothing. A
-    start where J is more than at 0 is left for 0.
-
-    Where an l2 may be 0, so are those of over 1,000,000 entries, unless `max_steps` is given; by
-    default they go on to a sixteenth of `tol`. Up to 1,024 coefficients the curvature of some of
-    the rows, or of all, is then to prove what is found; where it does not, as of separable classes,
-    or where nothing is found within 50 steps, Newton's method goes on. Lanes of a vmap take it from
-    the first, unless every l2 is positive and they do not share x of fewer than 64 features.
-
-    With more than 256 coefficients, fewer rows than features (at most 1,023) and every l2 positive,
-    Newton's method runs in the space of the rows, by conjugate gradients: O(n^2 d) once and O(n^2)
-    for each of some ten products a step. A traced l2 may be 0, for which the program is made. Lanes
-    of a vmap over weights alone, 64 or more, where Newton's method is the solver begin at the
-    optimum of equal weights, and end where each alone does. Lanes of float64 that hold 200,000
-    entries of x or more take its steps in float32 on a CPU, unless `max_steps` is given, and are
-    refined and proved in float64.
+    The solver is chosen from the shapes and from what is known of l2; the optimum is the same. Few
+    coefficients take Newton's method, O(n d^2) a step, and many, or many rows, L-BFGS, O(n d) a
+    step. With fewer rows than features and every l2 positive a fit costs O(n^2 d). Many fits to one
+    x, a vmap over labels, weights or penalties, are found together in O(n d) a step for each, and x
+    is not copied: pass x as it is, and map the others. A start where J is more than at 0 is left
+    for 0.
 
     Args:
       x: `(n, d)`, in any units; half precision stays so in memory.

@@ -51,27 +51,12 @@ def fit(
     s_i = W x_i + b + offset_i, and c are the weights divided by their sum; the biases are not
     penalised. scikit-learn's C is 1 / (l2 sum of weights): `losses.l2_from_C`.
 
-    The default solver is chosen by size; the optimum is the same. Up to 256 coefficients,
-    (k - 1)(d + 1), are found by Newton's method, O(n k^2 d^2) a step; more by Newton's method with
-    steps by conjugate gradients, O(n k d) for each product with the Hessian, of which a step takes
-    a few, or tens where rows are nearly separated; and so are fewer where x has over 100,000
-    entries and every l2 is positive. With 128 rows per coefficient and more, products are with the
-    Hessian of an eighth of the rows, in float32, while that serves, and with no `init` and every l2
-    positive the first steps are theirs alone.
-
-    Where an l2 may be 0, so are those of over 1,000,000 entries, unless `max_steps` is given; by
-    default they go on to a sixteenth of `tol`. Up to 1,024 coefficients the curvature of some of
-    the rows, or of all, is then to prove what is found; where it does not, as of separable classes,
-    or where nothing is found within 50 steps, Newton's method goes on. Lanes of a vmap take it from
-    the first, unless every l2 is positive.
-
-    With more than 256 coefficients, fewer rows than features, (k - 1)(n + 1) up to 1,024 and every
-    l2 positive, Newton's method runs in the space of the rows, by conjugate gradients too: O(n^2 d)
-    once and O(n^2 k) for each of some ten products a step. A traced l2 may be 0, for which the
-    program is made. Lanes of a vmap over weights alone, 64 or more, where Newton's method is the
-    solver begin at the optimum of equal weights, and end where each alone does. Lanes of float64
-    that hold 200,000 entries of x or more take its steps in float32 on a CPU, unless `max_steps` is
-    given, and are refined and proved in float64.
+    The solver is chosen from the shapes and from what is known of l2; the optimum is the same. Few
+    coefficients, (k - 1)(d + 1), take Newton's method, O(n k^2 d^2) a step; many, or many rows,
+    take it by conjugate gradients, O(n k d) for each of some products a step. With fewer rows than
+    features and every l2 positive a fit costs O(n^2 d). Many fits to one x, a vmap over labels,
+    weights or penalties, are found together in O(n k d) a step for each, and x is not copied: pass
+    x as it is, and map the others.
 
     Args:
       x: `(n, d)`, in any units; half precision stays so in memory.

@@ -934,6 +934,8 @@ def _nothing(fit, x, y, options):
 def _select(fit, metric, static, rule, batch_size, data, weights, l2):
     x, y, sample_weight, traced = data
     options = _options.join(_options.Options(static, traced))
+    # A fit of all rows to each penalty is one fold more, and no program of its own.
+    weights = jnp.concatenate([weights, jnp.ones_like(weights[:1])])
     (count, *_), (folds, n), d = l2.shape, weights.shape, x.shape[1]
     warm = _is_warm(fit, options)
     most = at_once = _lanes.chunk_size(batch_size, count * folds, n, d, l2.dtype)
@@ -948,23 +950,23 @@ def _select(fit, metric, static, rule, batch_size, data, weights, l2):
             return _one_fold(fit, metric, x, y, sample_weight, given, weight)
 
         params, *found = _lanes.batched(of_fold, (weights, start), min(most, folds), x)
-        return params, found
+        return params, (jax.tree.map(lambda a: a[-1], params), *found)
 
     start = _nothing(fit, x, y, options | {"l2": l2[0]})
     start = jax.tree.map(lambda a: jnp.broadcast_to(a, (folds, *a.shape)), start)
-    values, infos = _paths.from_strong_to_weak(one, start, l2, min(count, max(1, at_once // folds)))
+    found = _paths.from_strong_to_weak(one, start, l2, min(count, max(1, at_once // (folds - 1))))
+    whole, values, infos = found
     size = jnp.mean(l2.reshape(count, -1), axis=1)
-    values, infos = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), (values, infos))
-    if values.ndim > 1:
-        raise ValueError(f"metric: expected a number per fold, got shape {values.shape[1:]}")
-    chosen, judged = _paths.strongest_of_the_best(values.reshape(count, folds), size, *rule)
-    weight = {} if sample_weight is None else {"sample_weight": sample_weight}
+    if values.ndim > 2:
+        raise ValueError(f"metric: expected a number per fold, got shape {values.shape[2:]}")
+    values = values[:, :-1]
+    chosen, judged = _paths.strongest_of_the_best(values, size, *rule)
     penalty = jnp.where(judged, l2[chosen], jnp.nan)
-    params, info = fit(x, y, l2=penalty, **weight, **options)
-    # A fit of the user's may not mind a penalty of NaN.
-    params = jax.tree.map(lambda a: jnp.where(judged, a, jnp.nan * a), params)
+    params = jax.tree.map(lambda a: jnp.where(judged, a[chosen], jnp.nan * a[chosen]), whole)
+    info = jax.tree.map(lambda a: a[chosen, -1], infos)
     status = jnp.where(judged, info.status, Status.INVALID_DATA).astype(info.status.dtype)
-    return params, info._replace(status=status), penalty, infos, values, judged
+    lanes = jax.tree.map(lambda a: a[:, :-1].reshape(-1, *a.shape[2:]), infos)
+    return params, info._replace(status=status), penalty, lanes, values.reshape(-1), judged
 
 
 def _with_offset(scores: jax.Array, offset: jax.Array | None) -> jax.Array:

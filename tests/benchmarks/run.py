@@ -6,9 +6,10 @@ First call: trace, compile and run, with no compiled program kept. Second call a
 of alternating runs, each right after a tenth of a second of the same where one takes less than a
 second; but a peer three times slower than another, or of over a minute, runs once. A peer counts if
 it comes as near to the optimum as the workload asks, and is run at the loosest of its tolerances
-that does. `excess` is the objective less the best that anyone found, in float64; `LRE` the number
-of digits in which the coefficients, taken together, agree with a float64 reference. `floor` is the
-time over that of the one product that the method cannot avoid.
+that does, with all BLAS threads and with one, which on few cores can be ten times as quick.
+`excess` is the objective less the best that anyone found, in float64; `LRE` the number of digits in
+which the coefficients, taken together, agree with a float64 reference. `floor` is the time over
+that of the one product that the method cannot avoid.
 """
 
 import argparse
@@ -23,6 +24,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 import workloads
+from threadpoolctl import ThreadpoolController
 from workloads import Run, Workload
 
 # Seconds before each run: the threads of the library before spin for a while after their work.
@@ -32,6 +34,10 @@ from workloads import Run, Workload
 PAUSE, BRIEF, WARM = 0.2, 1.0, 0.1
 # A peer this many times slower than another, or of so many seconds, is run once.
 HOPELESS, LONG = 3, 60
+
+# Of the libraries that are loaded by now; XLA's own threads are none of them.
+THREADS = ThreadpoolController()
+SINGLE = ", one thread"
 
 HEADER = (
     "workload",
@@ -82,19 +88,23 @@ def main(argv: list[str]) -> int:
 def measure(work: Workload, repeats: int, verbose: bool) -> tuple[str, ...]:
     jax.clear_caches()  # the reference may have called the same programs
     first, found = clock(work.ours)
-    tried = {name: loosest(work, runs) for name, runs in work.peers.items()}
+    tried = {
+        name + threads: loosest(work, runs, threads)
+        for name, runs in work.peers.items()
+        for threads in ("", SINGLE)
+    }
     peers = {name: each for name, each in tried.items() if each is not None}
     timed: dict[str, Run] = {"": work.ours, **{name: each.run for name, each in peers.items()}}
     if work.floor is not None:
         timed[" floor"] = work.floor
     long = {name: each.seconds for name, each in peers.items() if each.seconds > LONG}
-    times = {name: [long.get(name) or clock(run)[0]] for name, run in timed.items()}
+    times = {name: [long.get(name) or clock(run, name)[0]] for name, run in timed.items()}
     fastest = min([times[name][0] for name in peers], default=0)
     for _ in range(repeats - 1):
         for name, run in timed.items():
             slow = name in long or times[name][0] > HOPELESS * fastest
             if name not in peers or not slow:
-                times[name].append(clock(run, warm=times[name][0] < BRIEF)[0])
+                times[name].append(clock(run, name, warm=times[name][0] < BRIEF)[0])
     medians = {name: statistics.median(each) for name, each in times.items()}
     best = min(peers, key=medians.__getitem__) if peers else None
     if verbose:
@@ -125,10 +135,10 @@ class Peer(NamedTuple):
     found: np.ndarray
 
 
-def loosest(work: Workload, runs: tuple[Run, ...]) -> Peer | None:
+def loosest(work: Workload, runs: tuple[Run, ...], threads: str) -> Peer | None:
     """The first of a peer's runs, from loose to tight, that is near enough to the optimum."""
     for run in runs:
-        seconds, found = clock(run)
+        seconds, found = clock(run, threads)
         found = work.unfold(found)
         residual = work.residual(found)
         if math.isnan(residual) or residual <= work.near:
@@ -136,14 +146,15 @@ def loosest(work: Workload, runs: tuple[Run, ...]) -> Peer | None:
     return None
 
 
-def clock(run: Callable[[], object], warm: bool = False) -> tuple[float, object]:
+def clock(run: Callable[[], object], name: str = "", warm: bool = False) -> tuple[float, object]:
     time.sleep(PAUSE)
-    until = time.perf_counter() + WARM
-    while warm and time.perf_counter() < until:
-        jax.block_until_ready(run())
-    start = time.perf_counter()
-    found = jax.block_until_ready(run())
-    return time.perf_counter() - start, found
+    with THREADS.limit(limits=1 if name.endswith(SINGLE) else None):
+        until = time.perf_counter() + WARM
+        while warm and time.perf_counter() < until:
+            jax.block_until_ready(run())
+        start = time.perf_counter()
+        found = jax.block_until_ready(run())
+        return time.perf_counter() - start, found
 
 
 def number(value: float) -> str:

@@ -563,6 +563,44 @@ def logistic_bootstrap(dtype, draws, n, d) -> Workload:
     )
 
 
+def probes(dtype, n, d, concepts=12, penalties=10, correlated=False) -> Workload:
+    """Many labels and penalties to one x, the penalties traced; the last fit is judged."""
+    x, _ = _drawn(dtype, n, d, 2, correlated)
+    # Units differ less than the axes do, as in what people standardise first.
+    x = (x / x.std(0)).astype(dtype)
+    rng = np.random.default_rng(1)
+    scores = x @ rng.normal(size=(d, concepts)) / math.sqrt(d)
+    y = (1.5 * scores + rng.logistic(size=scores.shape) > 0).astype(int).T
+    l2 = np.logspace(0, -4, penalties).astype(dtype)
+    device, labels, traced = jnp.asarray(x), jnp.asarray(y), jnp.asarray(l2)
+
+    @jax.jit
+    def fit(x, ys, l2):
+        def of_labels(y):
+            return jax.vmap(lambda l2: jaxlin.logistic.fit(x, y, l2=l2))(l2)
+
+        found = jax.vmap(of_labels)(ys)
+        return jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), found)
+
+    def loop(**options):
+        for own in y:
+            for penalty in l2:
+                peer = LogisticRegression(C=1 / (float(penalty) * n), max_iter=3_000, **options)
+                peer.fit(x, own)
+        return peer
+
+    return Workload(
+        ours=lambda: fit(device, labels, traced),
+        peers={
+            f"scikit-learn {name}, loop": tuple(
+                partial(loop, solver=name, tol=tol) for tol in (1e-5, 1e-6)
+            )
+            for name in ("lbfgs", "newton-cholesky")
+        },
+        **_last_of_logistic(x, y[-1], np.ones(n, dtype), float(l2[-1])),
+    )
+
+
 def cross_validation(dtype, folds=10, penalties=50) -> Workload:
     """The penalty of least log loss over the folds, and the fit of all rows with it."""
     x, y, _, _ = jaxlin.datasets.breast_cancer()
@@ -711,6 +749,11 @@ ALL: dict[str, Callable[[Any], Workload]] = {
     "logistic-10000-fits-of-100x10": partial(logistic_batch, lanes=10_000, n=100, d=10),
     "logistic-1000-fits-of-200x50": partial(logistic_batch, lanes=1_000, n=200, d=50),
     "logistic-10000-bootstraps-of-500x10": partial(logistic_bootstrap, draws=10_000, n=500, d=10),
+    "logistic-12-labels-10-penalties-of-1000x64": partial(probes, n=1_000, d=64),
+    "logistic-12-labels-10-penalties-of-2000x256": partial(probes, n=2_000, d=256),
+    "logistic-12-labels-10-penalties-of-2000x256-correlated": partial(
+        probes, n=2_000, d=256, correlated=True
+    ),
     "logistic-breast-cancer-10-folds-50-penalties": cross_validation,
     "logistic-digits-45-pairs": one_vs_one,
     "perceptron-1000-fits-of-100x10": perceptron_batch,

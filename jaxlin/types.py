@@ -8,6 +8,7 @@ lane has its own. `raise_if_failed` and `describe` turn it into words on the hos
 """
 
 import enum
+import operator
 from collections import Counter
 from typing import Any, NamedTuple
 
@@ -97,6 +98,14 @@ class Status(enum.IntEnum):
         member._value_ = value
         member.meaning = meaning
         return member
+
+    @classmethod
+    def _missing_(cls, value: Any) -> Any:
+        """The status of an array's number, which some Pythons look for by its hash alone."""
+        try:
+            return cls._value2member_map_.get(operator.index(value))
+        except TypeError:
+            return None
 
     CONVERGED = 0, "the optimum: residual <= tol, and a finite optimum is proved"
     RANK_DEFICIENT = 1, "one of many optima, that of least norm; inference.aliased(x) names columns"

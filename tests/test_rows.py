@@ -1,12 +1,15 @@
 """The fold over blocks of rows is the sum, or maximum, over all rows at once."""
 
+import math
+import re
+
 import jax
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
 
-from jaxlin import _checks, _platform, _rows
+from jaxlin import _checks, _platform, _rows, fisher, lda, logistic
 from jaxlin._rows import BLOCK_ENTRIES, MIN_BLOCK_ROWS
 
 D = 200
@@ -265,3 +268,17 @@ def test_temporaries_are_small(dtype):
         pytest.skip("this backend does not say")
     widened = n * d * np.dtype(working).itemsize
     assert memory.temp_size_in_bytes < 0.3 * widened, memory.temp_size_in_bytes / widened
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("fit", [logistic.fit, lda.fit, fisher.fit])
+def test_nothing_is_made_of_a_constant_x_while_a_program_is_compiled(fit):
+    """As of an x that a function of the user's closes over; what is sorted or summed is large."""
+    n, d = 3_000, 17
+    x = np.random.default_rng(0).normal(size=(n, d))
+    y = np.arange(n) % 2
+    given = {"num_classes": 2} if fit is lda.fit else {}
+    many = jax.jit(jax.vmap(lambda weight: fit(x, y, sample_weight=weight, **given)))
+    text = many.lower(np.ones((3, n))).compile().as_text()
+    made = set(re.findall(r"= f64\[(\d+,\d+)\]\{[\d,]+\} constant\(", text)) - {f"{n},{d}"}
+    assert not [shape for shape in made if math.prod(map(int, shape.split(","))) > d * d]

@@ -137,3 +137,15 @@ def test_what_stalls_in_single_precision_ends_in_double():
         assert info.status in (0, status)
         assert ("float64" in describe(info)) == (info.status == 2)
         np.testing.assert_allclose(params.weights, expected[1:], rtol=rtol)
+
+
+@pytest.mark.parametrize("number", [3, np.int32(3), np.array(3), jnp.int32(3)])
+def test_a_status_is_found_of_the_number_that_an_info_holds(number):
+    """Some Pythons look only for what has a hash."""
+    assert Status(number) is Status._missing_(number) is Status.MAX_STEPS
+
+
+def test_what_is_no_status_says_so():
+    for wrong in (9, jnp.int32(9), "CONVERGED", 3.0j):
+        with pytest.raises(ValueError, match="not a valid Status"):
+            Status(wrong)

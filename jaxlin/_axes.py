@@ -34,9 +34,10 @@ ENOUGH = 1 / 9
 DECREASE, NOISE_ULPS = 0.1, 4
 # A refused step is tried again this much shorter, down to this length.
 SHORTER, SHORTEST = 0.3, 1e-3
-# Bytes of a row from which the axes are worth their finding, and coordinates up to which: on fewer
-# a step of Newton's method costs no more, and takes less of them in float64.
-LEAST_BYTES, MOST = 64, 1024
+# Coordinates from which the axes are worth their finding, by the bytes of a number (lanes of float64
+# take Newton's steps in float32, and so fewer of float64); where lanes are of other labels, which
+# share no products of columns in a Hessian; and coordinates up to which.
+LEAST, LEAST_OF_LABELS, MOST = {4: 16, 8: 48}, 8, 1024
 # Of what a chunk of lanes holds: scores, labels, slopes and steps.
 CHUNK_BYTES = 64 * 2**20
 
@@ -117,7 +118,8 @@ def _pays(spec: Spec, problem: Problem, batched: Problem) -> bool:
     if any(jax.tree.leaves(_apart(batched)[0])) or _loops.varies(problem):
         return False
     n, p = rows.x.shape[0], problem.spread.shape[-1]
-    return p * problem.spread.dtype.itemsize >= LEAST_BYTES and p <= min(n, MOST)
+    least = LEAST_OF_LABELS if batched.rows.ok else LEAST[problem.spread.dtype.itemsize]
+    return least <= p <= min(n, MOST)
 
 
 def _apart(problem: Problem) -> tuple[Shared, Problem]:

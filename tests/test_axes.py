@@ -22,6 +22,15 @@ softmax_fit = partial(softmax.fit, num_classes=K)
 squared = partial(svm.fit, loss=losses.squared_hinge)
 
 
+@pytest.fixture(autouse=True)
+def few_columns(monkeypatch):
+    """So few that double precision has other ways by default."""
+    jax.clear_caches()
+    monkeypatch.setattr(_axes, "LEAST", {4: 8, 8: 8})
+    yield
+    jax.clear_caches()
+
+
 def labels(*each):
     return np.stack(each)
 

@@ -34,9 +34,9 @@ ENOUGH = 1 / 9
 DECREASE, NOISE_ULPS = 0.1, 4
 # A refused step is tried again this much shorter, down to this length.
 SHORTER, SHORTEST = 0.3, 1e-3
-# Coordinates from which the axes are worth their finding, by the bytes of a number (lanes of float64
-# take Newton's steps in float32, and so fewer of float64); where lanes are of other labels, which
-# share no products of columns in a Hessian; and coordinates up to which.
+# Coordinates from which the axes are worth their finding, by the bytes of a number (in float64
+# Newton's steps are of float32 where lanes are many); where lanes are of other labels, which share
+# no products of columns in a Hessian; and coordinates up to which.
 LEAST, LEAST_OF_LABELS, MOST = {4: 16, 8: 48}, 8, 1024
 # Of what a chunk of lanes holds: scores, labels, slopes and steps.
 CHUNK_BYTES = 64 * 2**20

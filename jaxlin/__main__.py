@@ -6,16 +6,18 @@ says; what it cannot use it answers with one line on stderr and exit code 2.
 """
 
 import argparse
+import contextlib
 import io
 import os
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from jaxlin._sheet import BadInput
+from jaxlin._numerals import MARKS
+from jaxlin._sheet import BadInput, Options
 
 INTERRUPTED = 130
 LOG_SECONDS = 5  # between lines of progress where stderr is no terminal
@@ -56,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "data",
         nargs="?",
-        help="a CSV file: comma, semicolon or tab, with or without a header "
+        help="a delimited text file, gzip or not, with or without a header "
         "(default: the embedded breast cancer data)",
     )
     parser.add_argument(
@@ -68,12 +70,27 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--stream",
         action="store_true",
-        help="for a file larger than memory, of numbers and commas: read it in blocks into a "
-        "temporary folder (TMPDIR), and fit what can be fitted block by block",
+        help="for a file larger than memory, of numbers: read it in blocks into a temporary "
+        "folder (TMPDIR), and fit what can be fitted block by block",
     )
     parser.add_argument("--seed", type=int, default=0, help="of the folds (default: 0)")
     parser.add_argument("--plot", metavar="FILE.png", help="draw the accuracies")
     parser.add_argument("--json", metavar="FILE", help="write the results for machines")
+    file = parser.add_argument_group("how the file is written, where it should not be guessed")
+    file.add_argument("--separator", metavar="CHARACTER", help="or tab, or space")
+    file.add_argument("--encoding", metavar="NAME", help="such as utf-8, latin-1, cp1252")
+    file.add_argument(
+        "--header", action=argparse.BooleanOptionalAction, help="whether a row names the columns"
+    )
+    file.add_argument("--decimal", choices=MARKS, metavar=".|,", help="the decimal mark")
+    file.add_argument(
+        "--missing",
+        nargs="*",
+        metavar="TOKEN",
+        help="cells that stand for a missing value, besides empty ones "
+        "(default: ?, NA, N/A, NaN, null, None and the like)",
+    )
+    file.add_argument("--drop", nargs="+", metavar="COLUMN", help="columns to leave out")
     return parser
 
 
@@ -110,7 +127,10 @@ def _run_streamed(arguments: argparse.Namespace) -> None:
     progress = _Progress()
     with tempfile.TemporaryDirectory(prefix="jaxlin-") as folder, jax.enable_x64(True):
         try:
-            data = _large.read(arguments.data, arguments.target, folder, progress)
+            with _named(arguments.data):
+                data = _large.read(
+                    arguments.data, arguments.target, _options(arguments), folder, progress
+                )
             progress.clear()
             folds = arguments.folds
             print(_report.heading(data, folds, data.notes, _report.BY_ROWS), end="\n\n", flush=True)
@@ -152,8 +172,9 @@ def _check(arguments: argparse.Namespace) -> None:
         raise BadInput(f"--seed: expected from 0 to 2^32 - 1, got {arguments.seed}")
     if arguments.stream and arguments.data is None:
         raise BadInput("--stream: reads a file, but no file was given")
-    if arguments.target is not None and arguments.data is None:
-        raise BadInput("--target: names a column of a file, but no file was given")
+    for option in ("target", *Options._fields):
+        if getattr(arguments, option) is not None and arguments.data is None:
+            raise BadInput(f"--{option}: says something of a file, but no file was given")
     for option in ("json", "plot"):
         path = getattr(arguments, option)
         if path is None:
@@ -164,11 +185,28 @@ def _check(arguments: argparse.Namespace) -> None:
             raise BadInput(f"--{option} {path}: no such folder")
 
 
+def _options(arguments: argparse.Namespace) -> Options:
+    given = {name: getattr(arguments, name) for name in Options._fields}
+    return Options(**{name: value for name, value in given.items() if value is not None})
+
+
+@contextlib.contextmanager
+def _named(path: str) -> Iterator[None]:
+    """What the system says of a file, in one line."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise BadInput(f"{path}: no such file") from None
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror or error}") from None
+
+
 def _data(arguments: argparse.Namespace) -> Any:
     from jaxlin import _table
 
     if arguments.data is not None:
-        return _table.read(arguments.data, arguments.target)
+        with _named(arguments.data):
+            return _table.read(arguments.data, arguments.target, _options(arguments))
     import numpy as np
 
     from jaxlin import datasets

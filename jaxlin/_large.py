@@ -5,6 +5,7 @@ others are fitted by `streaming`. Shapes: `n` rows, `d` features, `k` classes.
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import numpy as np
 
 from jaxlin import (
     _dispatch,
+    _sheet,
     _source,
     _table,
     lda,
@@ -26,54 +28,54 @@ from jaxlin import (
     streaming,
 )
 from jaxlin._evaluate import L2, Outcome
-from jaxlin._sheet import BadInput, count
+from jaxlin._sheet import Options, count
 from jaxlin._table import Data
 
 LOG_ODDS = ("LDA", "QDA", "logistic", "softmax")
 Progress = Callable[[str], None]
 
 
-def read(path: str, target: str | None, folder: str, progress: Progress) -> Data:
+def read(path: str, target: str | None, options: Options, folder: str, progress: Progress) -> Data:
     """The file's numbers as maps in `folder`, in two passes: one finds the classes.
 
     Raises:
-      BadInput: a cell that is no number, a line of another length, a target that is not there.
+      BadInput: a cell that is no number, a row of another length, a target that is not there.
     """
-    try:
-        names = _source.heading(path)
-        lowered = [name.lower() for name in names]
-        named = [n for n in _table.TARGET_NAMES if n in lowered]
-        default = lowered.index(named[0]) if named else len(names) - 1
-        column = default if target is None else _source.column_of(path, names, target)
-        if len(names) < 2:
-            raise BadInput(f"{path}: only one column found; --stream reads commas only")
-        source = streaming.csv(path, target=column)
-        # The source of a file knows them; sources in general need not.
-        classes = list(source.classes)  # type: ignore[attr-defined]
-        if len(classes) < 2:
-            raise BadInput(f"{path}: target '{names[column]}' holds one value only")
-        n, d = 0, len(names) - 1
-        x_path, y_path = Path(folder, "x.bin"), Path(folder, "y.bin")
-        with open(x_path, "wb") as x_file, open(y_path, "wb") as y_file:
-            for i, (x, y, weight) in enumerate(source.blocks()):
-                _source.judge(i, x, y, weight, None, len(classes), None)
-                x.astype(np.float64).tofile(x_file)
-                y.astype(np.int64).tofile(y_file)
-                n += len(x)
-                progress(f"reading: {count(n, 'row')}")
-    except FileNotFoundError:
-        raise BadInput(f"{path}: no such file") from None
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        raise BadInput(str(error)) from None
+    notes: list[str] = []
+    sheet = _sheet.find(path, options, target, notes)
+    column = _table.target_column(sheet, target, notes)
+    look = _sheet.Look(sheet, column)
+    labels = Counter(_labels(look, column, progress))
+    sheet = look.settled(notes)
+    index, classes = _table.classes_of(sheet, column, labels, notes)
+    source = _source.Csv(sheet, column, index)
+    n, d = 0, len(source.features)
+    x_path, y_path = Path(folder, "x.bin"), Path(folder, "y.bin")
+    with open(x_path, "wb") as x_file, open(y_path, "wb") as y_file:
+        for x, y, _ in source.blocks():
+            x.tofile(x_file)
+            y.astype(np.int64).tofile(y_file)
+            n += len(x)
+            progress(f"reading: {count(n, 'row')}")
+    without = Counter({cell: number for cell, number in labels.items() if cell in sheet.missing})
+    if without:
+        _table.note_unlabelled(without, notes)
     return Data(
         source=path,
         x=np.memmap(x_path, np.float64, "r", shape=(n, d)),
         y=np.memmap(y_path, np.int64, "r", shape=(n,)),
-        features=[name for i, name in enumerate(names) if i != column],
+        features=source.features,
         classes=classes,
-        target=names[column],
-        notes=[f"target: '{names[column]}'", "read once; --stream takes numbers only"],
+        target=sheet.names[column],
+        notes=[*notes, "read once; --stream takes numbers only"],
     )
+
+
+def _labels(look: _sheet.Look, column: int, progress: Progress) -> Iterator[str]:
+    for row in look.rows():
+        if not row.number % 100_000:
+            progress(f"looking for classes: {count(row.number, 'row')}")
+        yield row.cells[column]
 
 
 def evaluate(data: Data, folds: int, seed: int, progress: Progress) -> list[Outcome]:

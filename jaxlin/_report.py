@@ -38,8 +38,13 @@ def heading(data: Data, folds: int, notes: Sequence[str], how: str = STRATIFIED)
 
 
 def table(outcomes: Sequence["Outcome"]) -> str:
-    """A line per method, and what the statuses mean that are not CONVERGED."""
-    rows = [HEADINGS, *(_cells(outcome) for outcome in outcomes)]
+    """A line per method, and what the statuses mean that are not CONVERGED.
+
+    A method without a model in every fold is judged on other rows than the rest are. So it comes
+    below them, without an error, and its line says of how many folds the figure is.
+    """
+    ordered = sorted(outcomes, key=lambda outcome: modelled(outcome) < len(outcome.status))
+    rows = [HEADINGS, *(_cells(outcome) for outcome in ordered)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)).rstrip() for r in rows]
     lines.insert(1, "-" * max(map(len, lines)))
@@ -83,13 +88,14 @@ def check_plot(path: str) -> None:
 
 
 def plot(path: str, data: Data, outcomes: Sequence["Outcome"]) -> None:
-    """Draw accuracies with two standard errors to either side."""
+    """Draw accuracies with two standard errors to either side, of methods judged on every fold."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7, 1.2 + 0.4 * len(outcomes)), layout="constrained")
+    whole = [o for o in outcomes if modelled(o) == len(o.status)]
+    names = [outcome.name for outcome in whole][::-1]
+    accuracy = [mean_and_error(outcome.accuracy) for outcome in whole][::-1]
+    figure = Figure(figsize=(7, 1.2 + 0.4 * len(whole)), layout="constrained")
     axes = figure.subplots()
-    names = [outcome.name for outcome in outcomes][::-1]
-    accuracy = [mean_and_error(outcome.accuracy) for outcome in outcomes][::-1]
     axes.errorbar(
         [mean for mean, _ in accuracy],
         range(len(names)),
@@ -118,6 +124,11 @@ def mean_and_error(values: np.ndarray) -> tuple[float, float]:
     return float(known.mean()), float(known.std(ddof=1) / math.sqrt(len(known)))
 
 
+def modelled(outcome: "Outcome") -> int:
+    """In how many folds the method had a model."""
+    return int(np.sum(~np.isnan(outcome.accuracy)))
+
+
 def _cells(outcome: "Outcome") -> tuple[str, ...]:
     code = Status(int(outcome.status.max()))
     number = int(np.sum(outcome.status == code))
@@ -133,8 +144,11 @@ def _cells(outcome: "Outcome") -> tuple[str, ...]:
 
 def _estimate(values: np.ndarray) -> str:
     mean, error = mean_and_error(values)
-    if math.isnan(mean):
+    known = int(np.sum(~np.isnan(values)))
+    if not known:
         return "none"
+    if known < len(values):
+        return f"({mean:.4f} of {known} folds)" if known > 1 else f"({mean:.4f} of 1 fold)"
     return f"{mean:.4f} +- {error:.4f}" if math.isfinite(error) else f"{mean:.4f}"
 
 
@@ -147,10 +161,8 @@ def _words(status: Status) -> str:
 
 
 def _record(outcome: "Outcome") -> dict[str, Any]:
-    accuracy, accuracy_error = mean_and_error(outcome.accuracy)
-    loss, loss_error = mean_and_error(
-        np.array([]) if outcome.log_loss is None else outcome.log_loss
-    )
+    accuracy, accuracy_error = _of_all(outcome.accuracy)
+    loss, loss_error = _of_all(np.array([]) if outcome.log_loss is None else outcome.log_loss)
     statuses = Counter(outcome.status.tolist())
     return {
         "name": outcome.name,
@@ -158,12 +170,18 @@ def _record(outcome: "Outcome") -> dict[str, Any]:
         "accuracy_standard_error": accuracy_error,
         "log_loss": loss,
         "log_loss_standard_error": loss_error,
+        "folds_with_model": modelled(outcome),
         "fit_seconds": outcome.fit_seconds,
         "compile_seconds": outcome.compile_seconds,
         "status": {Status(code).name: number for code, number in sorted(statuses.items())},
         "fold_accuracy": outcome.accuracy.tolist(),
         "fold_log_loss": None if outcome.log_loss is None else outcome.log_loss.tolist(),
     }
+
+
+def _of_all(values: np.ndarray) -> tuple[float, float]:
+    """The mean and its standard error; NaN where a fold has no value, as it is not comparable."""
+    return (math.nan, math.nan) if np.isnan(values).any() else mean_and_error(values)
 
 
 def _strict(value: Any) -> Any:

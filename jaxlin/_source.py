@@ -4,8 +4,9 @@ Nothing here is traced: blocks are numpy arrays, and what is wrong with a row is
 block. Shapes: `n` rows, `d` features, `k` classes.
 """
 
-import csv as text
+import itertools
 import math
+import operator
 import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -14,7 +15,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jaxlin import _checks, _rows, _stream
+from jaxlin import _checks, _rows, _sheet, _stream
+from jaxlin._numerals import number
 
 # Of x in a block.
 BLOCK_BYTES = 4 * 2**20
@@ -79,60 +81,56 @@ class Arrays(Source):
 
 
 class Csv(Source):
-    def __init__(self, path: str, target: str | int, classes: Any):
-        self._path, self._target, self.classes = path, target, classes
-        self._places: dict[tuple[int, int], tuple[int, int]] = {}
+    """A text file of numbers; rows without a label are left out, once the classes are known."""
+
+    def __init__(self, sheet: _sheet.Sheet, target: int, classes: dict[str, int]):
+        self._sheet, self._target, self.classes = sheet, target, classes
+        self.notes: list[str] = []
+        self._used = [i for i in range(len(sheet.names)) if i not in (target, *sheet.dropped)]
+        self.features = [sheet.names[i] for i in self._used]
+        if not self._used:
+            raise _sheet.BadInput(f"{sheet.path}: no column besides the target can be used")
 
     def blocks(self) -> Iterator[Block]:
-        return self.fetch(rows_in_block(len(heading(self._path)), 8), 0)
+        rows = iter(_sheet.rows(self._sheet))
+        size = rows_in_block(len(self._used), 8)
+        while block := list(itertools.islice(rows, size)):
+            block = [row for row in block if row.cells[self._target] not in self._sheet.missing]
+            if block:
+                yield self._numbers(block), self._labels(block), None
 
-    def fetch(self, size: int, start: int) -> Iterator[Block]:
-        with open(self._path, newline="", encoding="utf-8-sig") as file:
-            names, header = _heading_of(file)
-            column = column_of(self._path, names, self._target)
-            place, line = self._places.get((size, start), (header, int(header > 0)))
-            skip = 0 if (size, start) in self._places else start
-            file.seek(place)
-            block = start - skip
-            while True:
-                self._places[size, block] = file.tell(), line
-                rows, line = _lines(file, size, line)
-                if not rows:
-                    return
-                if block >= start:
-                    yield self._numbers(rows, names, column)
-                block += 1
-
-    def _numbers(self, rows: list[tuple[int, list[str]]], names: list[str], column: int) -> Block:
-        for line, cells in rows:
-            if len(cells) != len(names):
-                raise ValueError(
-                    f"{self._path}: line {line} has {len(cells)} cells, expected {len(names)}"
-                )
-        labels = [cells.pop(column) for _, cells in rows]
+    def _numbers(self, rows: list[_sheet.Row]) -> np.ndarray:
+        take = operator.itemgetter(*self._used, self._target)  # at least two: always a tuple
+        cells = [cell for row in rows for cell in take(row.cells)[:-1]]
+        plain = self._sheet.decimal == "." and not any("_" in cell for cell in cells)
         try:
-            x = np.array([cells for _, cells in rows], dtype=np.float64)
-        except ValueError:
-            x = np.full((1, 1), np.nan)
+            x = np.fromiter(map(float if plain else self._sheet.number, cells), float, len(cells))
+        except (TypeError, ValueError):
+            x = np.array([self._sheet.number(cell) for cell in cells], float)
+        x = x.reshape(len(rows), len(self._used))
         if not np.isfinite(x).all():
-            others = [name for at, name in enumerate(names) if at != column % len(names)]
-            line, name, cell = next(
-                (line, name, cell)
-                for line, cells in rows
-                for name, cell in zip(others, cells, strict=True)
-                if not is_number(cell)
+            r, c = np.argwhere(~np.isfinite(x))[0]
+            row, column = rows[r], self._used[c]
+            cell = row.cells[column]
+            raise _sheet.BadInput(
+                f"{self._sheet.place(row, column)}: '{_sheet.short(cell)}' is no number"
             )
-            raise ValueError(f"{self._path}: line {line}, column {name!r}: {cell!r} is no number")
-        if self.classes is None:
-            return x, np.array(labels), None
+        return x
+
+    def _labels(self, rows: list[_sheet.Row]) -> np.ndarray:
+        labels = [row.cells[self._target] for row in rows]
         try:
-            y = np.array([self.classes[label] for label in labels], np.int32)
+            return np.array([self.classes[label] for label in labels], np.int32)
         except KeyError as error:
-            line = rows[labels.index(error.args[0])][0]
-            raise ValueError(
-                f"{self._path}: line {line}: {error.args[0]!r} is none of the classes"
-            ) from None
-        return x, y, None
+            row = rows[labels.index(error.args[0])]
+            place = self._sheet.place(row, self._target)
+            raise _sheet.BadInput(f"{place}: '{error.args[0]}' is none of the classes") from None
+
+
+def rank(label: str) -> tuple[bool, float, str]:
+    """Numbers first, by their size."""
+    value = number(label, ".")
+    return value is None, value or 0.0, label
 
 
 class Index(NamedTuple):
@@ -372,55 +370,3 @@ def _joined(blocks: list[Block]) -> Block:
 def _cut(block: Block, start: int, stop: int) -> Block:
     x, y, weight = block
     return x[start:stop], y[start:stop], None if weight is None else weight[start:stop]
-
-
-def _lines(file: Any, size: int, line: int) -> tuple[list[tuple[int, list[str]]], int]:
-    """So many lines with something in them, each with its number."""
-    rows: list[tuple[int, list[str]]] = []
-    while len(rows) < size:
-        whole = file.readline()
-        if not whole:
-            break
-        line += 1
-        if whole.strip():
-            rows.append((line, [cell.strip() for cell in next(text.reader([whole]))]))
-    return rows, line
-
-
-def heading(path: str) -> list[str]:
-    """The names of a file's columns; numbers in the first line are no names."""
-    with open(path, newline="", encoding="utf-8-sig") as file:
-        return _heading_of(file)[0]
-
-
-def _heading_of(file: Any) -> tuple[list[str], int]:
-    """The names, and where the rows begin."""
-    names = [cell.strip() for cell in next(text.reader([file.readline()]), [])]
-    if not names:
-        raise ValueError(f"{file.name}: its first line is empty")
-    if any(is_number(name) for name in names):
-        return [f"column {i + 1}" for i in range(len(names))], 0
-    return names, file.tell()
-
-
-def column_of(path: str, names: list[str], target: str | int) -> int:
-    if isinstance(target, int):
-        if -len(names) <= target < len(names):
-            return target % len(names)
-        raise ValueError(f"target: {path} has {len(names)} columns, none of number {target}")
-    if target not in names:
-        raise ValueError(f"target: {path} has no column {target!r}, but {', '.join(names)}")
-    return names.index(target)
-
-
-def rank(label: str) -> tuple[bool, float, str]:
-    """Numbers first, by their size."""
-    return not is_number(label), float(label) if is_number(label) else 0.0, label
-
-
-def is_number(cell: str) -> bool:
-    """Whether a cell holds a finite number."""
-    try:
-        return "_" not in cell and math.isfinite(float(cell))
-    except ValueError:
-        return False

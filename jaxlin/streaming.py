@@ -2,7 +2,7 @@
 
 A source is one of
 - `arrays(x, y, sample_weight=None)`: arrays, memory maps of `.npy` files, or paths of such files;
-- `csv(path, target=-1)`: a text file of numbers;
+- `csv(path, target=-1)`: a delimited text file of numbers;
 - any iterable that can be gone through again, and gives the same rows each time, of `(x, y)` or
   `(x, y, sample_weight)`, numpy arrays of some rows each. (A generator can be gone through once:
   pass what makes it, a function without arguments.)
@@ -20,7 +20,7 @@ Shapes: `n` rows, `d` features, `k` classes.
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ from jaxlin import (
     _closed_form,
     _descent,
     _risk,
+    _sheet,
     _source,
     moments,
     updates,
@@ -72,21 +73,42 @@ def arrays(x: Any, y: Any, *, sample_weight: Any = None) -> Source:
     return _source.Arrays(x, y, weight)
 
 
-def csv(path: str | os.PathLike, *, target: str | int = -1, classes: Any = None) -> Source:
-    """A comma separated file of numbers as a source, a header or none.
+def csv(
+    path: str | os.PathLike,
+    *,
+    target: str | int = -1,
+    classes: Any = None,
+    separator: str | None = None,
+    encoding: str | None = None,
+    header: bool | None = None,
+    decimal: str | None = None,
+    missing: Iterable[str] = _sheet.MISSING,
+    drop: Iterable[str] = (),
+) -> Source:
+    """A delimited text file of numbers as a source, compressed by gzip or not.
+
+    How it is written is found out where it is not said: from its top the separator (tab, `;`, `,`,
+    `|` or blanks) and the header, from all cells whether it has a decimal comma. A first column
+    without a name that numbers the rows is left out.
 
     Args:
       path: of the file.
       target: the column of the labels, by name or number; by default the last.
-      classes: what the labels say, in the order of their indices; by default the file is gone
-        through once, and they are sorted.
+      classes: what the labels say, in the order of their indices; by default they are sorted.
+      separator: a character, `"tab"` or `"space"`.
+      encoding: by default that of a byte order mark, else UTF-8, else Latin-1.
+      header: whether the first row names the columns.
+      decimal: `"."` or `","`.
+      missing: labels of rows that are left out.
+      drop: names of columns that are left out.
 
     Returns:
-      A Source with `classes`, a dict from what the label says to its index.
+      A Source with `classes`, a dict from what the label says to its index; `features`, the names
+      of its columns; and `notes`, what else was done on the way, one sentence each.
 
     Raises:
-      ValueError: no such column; while it is read: a cell that is no number, or a line of another
-        length, by its number.
+      ValueError: no such column; numbers that may have a decimal comma or not; a cell that is no
+        number, or a row of another length, by its line.
 
     Example:
       >>> import pathlib, tempfile
@@ -100,13 +122,19 @@ def csv(path: str | os.PathLike, *, target: str | int = -1, classes: Any = None)
       >>> params.weights.round(3).tolist()
       [[0.0], [4.0]]
     """
-    source = _source.Csv(os.fspath(path), target, None)
-    if classes is None:
-        seen: set[str] = set()
-        for _, labels, _ in source.blocks():
-            seen.update(labels.tolist())
-        classes = sorted(seen, key=_source.rank)
-    source.classes = {str(name): i for i, name in enumerate(classes)}
+    notes: list[str] = []
+    options = _sheet.Options(separator, encoding, header, decimal, missing, drop)
+    name = target if isinstance(target, str) else None
+    sheet = _sheet.find(os.fspath(path), options, name, notes)
+    column = sheet.column(target)
+    look = _sheet.Look(sheet, column)
+    seen = {row.cells[column] for row in look.rows()} - sheet.missing
+    sheet = look.settled(notes)
+    given = sorted(seen, key=_source.rank) if classes is None else map(str, classes)
+    source = _source.Csv(sheet, column, {name: i for i, name in enumerate(given)})
+    source.notes = notes
+    for _ in source.blocks():
+        pass  # what is no number is told of now, not after hours
     return source
 
 

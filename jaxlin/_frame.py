@@ -403,6 +403,10 @@ def in_row_space(problem: Problem) -> tuple[Problem, Callable[[jax.Array], jax.A
     root = jnp.where(held, jax.lax.rsqrt(jnp.where(held, problem.penalty[:d], 1)), 0)
     z = columns(problem, _rows.clean(rows))[:, :d] * (problem.spread[:d] * root)[None, :]
     q, r = jnp.linalg.qr(_rows.where_rows(rows.weight > 0, z).T)
+    # What is left of rows that others give is rounding, which the frame would take for a column.
+    size = jnp.max(jnp.abs(r), axis=1)
+    least = 4 * len(r) * float(jnp.finfo(r.dtype).eps) * jnp.max(size)
+    r = jnp.where((size > least)[:, None], r, 0)
     ones = jnp.ones(r.shape[1], z.dtype)
     few = rows._replace(x=r.T, feature_mask=None, framed=None)
     plain = live(make(jax.lax.stop_gradient(few), ones, bias), few, ones)

@@ -216,7 +216,7 @@ def told(info: Any, proper: jax.Array, given: Any) -> Any:
     """
     return info._replace(
         objective=guarded(info.objective, proper, given, info.objective),
-        residual=guarded(info.residual, jnp.bool_(False), given, info.residual),
+        residual=guarded(info.residual, proper & False, given, info.residual),
     )
 
 

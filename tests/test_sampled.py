@@ -308,14 +308,11 @@ def test_such_fits_as_lanes():
     weights = np.random.default_rng(2).exponential(size=(3, len(x)))
     weights[2] = np.nan
 
-    def fit(w, solver=None):
-        return logistic.fit(x, y, l2=1e-3, sample_weight=w, solver=solver)
+    def fit(w):
+        return logistic.fit(x, y, l2=1e-3, sample_weight=w)
 
     lanes, said = jax.vmap(fit)(weights)
     assert said.status.tolist() == [Status.CONVERGED] * 2 + [Status.INVALID_DATA]
-    # They share the products of columns, so that Newton's method is the quickest.
-    _, known = jax.vmap(functools.partial(fit, solver=solvers.newton))(weights)
-    np.testing.assert_array_equal(said.steps, known.steps)
     for i in range(2):
         alone, info = fit(weights[i])
         assert info.status == Status.CONVERGED

@@ -369,13 +369,17 @@ def _solved_by_features(spec, problem, init, tol, max_steps, *, doubted=True, la
     newton = _matrix_free.is_newton(spec, (n, d), problem.used.size, large=large)
     start = _frame.enter(problem, init, spec.bias)
     most = _matrix_free.NEWTON_STEPS if newton else _matrix_free.steps_of_others(spec, start)
-    cap = jnp.int32(most) if max_steps is None else max_steps
     # The proof of what another solver found has steps of its own, unless the user counts them.
     more = max_steps is None and not newton and start.size <= _matrix_free.DENSE_LIMIT
-    last = cap + _matrix_free.NEWTON_STEPS if more else cap
     doubted = doubted and init is not None
 
+    def caps():
+        # Made where they are used: a function of lanes may close over nothing that is traced.
+        cap = jnp.int32(most) if max_steps is None else max_steps
+        return cap, cap + _matrix_free.NEWTON_STEPS if more else cap
+
     def alone(problem, start, tol):
+        cap, last = caps()
         if not newton:
             return _matrix_free.solve(spec, problem, start, tol, cap, last, init is not None)
         if doubted:
@@ -394,7 +398,7 @@ def _solved_by_features(spec, problem, init, tol, max_steps, *, doubted=True, la
         outcome = _axes.solve(spec, problem, start, tol, alone, finish)
     else:
         outcome = alone(problem, start, tol)
-    return *said(problem, outcome, tol, last), outcome.unsettled
+    return *said(problem, outcome, tol, caps()[1]), outcome.unsettled
 
 
 def said(problem: Problem, outcome: _newton.Outcome, tol, cap) -> tuple[jax.Array, Info]:

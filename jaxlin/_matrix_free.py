@@ -249,9 +249,13 @@ def without_hessian(spec, problem, theta, steps) -> _newton.Outcome:
 def _outcome(problem: Problem, point: _passes.Point, steps: jax.Array) -> _newton.Outcome:
     """What is proved of a point whose Hessian is not known."""
     never = jnp.bool_(False)
-    # A penalty on every weight leaves only the bias free, which two classes hold.
-    coercive = ~jnp.any(problem.free[: problem.centre.size]) & ~jnp.any(problem.idle)
-    return _newton.Outcome(point, steps, steps, coercive, never, point.short == 0, never, never)
+    proved = is_coercive(problem)
+    return _newton.Outcome(point, steps, steps, proved, never, point.short == 0, never, never)
+
+
+def is_coercive(problem: Problem) -> jax.Array:
+    """Whether a penalty on every weight proves one optimum: two classes hold the bias."""
+    return ~jnp.any(problem.free[: problem.centre.size]) & ~jnp.any(problem.idle)
 
 
 def is_open(outcome: _newton.Outcome, tol: jax.Array) -> jax.Array:

@@ -393,7 +393,10 @@ def _solved_by_features(spec, problem, init, tol, max_steps, *, doubted=True, la
 
         def finish(problem, start, tol, steps):
             most = steps + _matrix_free.NEWTON_STEPS
-            return _newton.undoubted(spec, problem, start, tol, most, steps)
+            found = _newton.undoubted(spec, problem, start, tol, most, steps)
+            # As of a single fit, whose solver has no Hessian that would prove more.
+            proved = jnp.bool_(False) if newton else _matrix_free.is_coercive(problem)
+            return found._replace(certified=found.certified | proved)
 
         outcome = _axes.solve(spec, problem, start, tol, alone, finish)
     else:

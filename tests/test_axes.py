@@ -16,6 +16,7 @@ X = RNG.normal(size=(N, D)) * np.arange(1, D + 1) ** -0.5 @ np.linalg.qr(RNG.nor
 Y = (X[:, 0] - X[:, 1] + 0.5 * RNG.logistic(size=N) > 0).astype(int)
 CLASSES = np.argmax(X[:, :K] + 0.3 * RNG.gumbel(size=(N, K)), axis=1)
 APART = (X @ RNG.normal(size=D) > 0).astype(int)
+NEARLY = (X[:, 0] + 0.02 * RNG.logistic(size=N) > 0).astype(int)
 PENALTIES = np.array([0, 1e-10, 1e-6, 1e-3, 1])
 
 softmax_fit = partial(softmax.fit, num_classes=K)
@@ -53,6 +54,10 @@ LANES = {
     "labels without a penalty": (
         lambda x, y, other: logistic.fit(x, other),
         (X, Y, labels(Y, APART, 0 * Y, (X[:, 2] > 0).astype(int))),
+    ),
+    "next to no penalty, all but separated": (
+        lambda x, y, l2: logistic.fit(x, y, l2=l2),
+        (X, NEARLY, np.array([1e-14, 1e-12, 1e-8])),
     ),
     "separable": (lambda x, y, l2: logistic.fit(x, y, l2=l2), (X, APART, PENALTIES)),
     "copies of columns": (lambda x, y, l2: logistic.fit(x, y, l2=l2), (COPIES, Y, PENALTIES[::3])),

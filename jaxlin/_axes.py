@@ -5,8 +5,8 @@ whose inverse is the first of L-BFGS (Nocedal and Wright 2006, "Numerical optimi
 7.2). So some ten steps serve whatever the condition. A step is two products of x with a matrix of
 all lanes, O(n d) for each; Newton's method takes O(n d^2).
 
-A lane ends where its residual passes and J has no more to fall than rounding hides. That there is
-an optimum a penalty on every weight proves. Lanes of which that does not hold, or that are not
+A lane ends where its residual passes and the steps' own decrement is small. That there is an
+optimum a penalty on every weight proves. Lanes of which that does not hold, or that are not
 there after some turns, go on by Newton's method, one by one. Shapes as in `_passes`, `L` lanes
 before them.
 """
@@ -28,9 +28,10 @@ from jaxlin._passes import Spec
 MEMORY, TURNS = 10, 60
 # The mean curvature on the way to the optimum, of that at 0.
 CURVED = 0.8
-# Units of rounding that J may still fall by where a lane ends. They are of J itself, which is small
-# where classes are all but separated: each of its parts then is known to as many digits.
-ENOUGH = 1 / 9
+# The decrement, by the bytes of a number, at which a lane ends: so that small weights too have nine
+# digits, or all that float32 has. It is of J's own root, which is small where classes are all but
+# separated.
+DECREMENT = {4: 1e-4, 8: 1e-11}
 # Of the fall that a slope promises what is asked, and units of rounding that hide one.
 DECREASE, NOISE_ULPS = 0.1, 4
 # A refused step is tried again this much shorter, down to this length.
@@ -218,7 +219,9 @@ def _solved(spec, finish, shared: Shared, z, principal, lanes) -> Outcome:
     held = shared._replace(framed=z)
     run = _descended(spec, held, principal, problem, start, tol)
     spread = problem.spread[:, None, :]
-    theta = jnp.where(spread > 0, run.v / jnp.where(spread > 0, spread, 1), 0)
+    # The step that would come next is known, and a digit more; the pass below is of where it leads.
+    v = run.v + jnp.where(run.near[:, None, None], run.step, 0)
+    theta = jnp.where(spread > 0, v / jnp.where(spread > 0, spread, 1), 0)
 
     def judged(problem, theta):
         return _passes.light(spec, _joined(held, problem), theta)
@@ -292,7 +295,7 @@ def _descended(spec, shared: Shared, principal, problem: Problem, start, tol) ->
         known = moves, changes, weight, stretch
         step = taken(_direction(grad, known, turn, first_inverse), run.step)
         length = jnp.where(accept, 1, SHORTER * run.length)
-        least = ENOUGH * eps * jnp.minimum(1, taken(value, run.value))
+        least = DECREMENT[dtype.itemsize] ** 2 * jnp.minimum(1, taken(value, run.value))
         small, fallen = -_inner(grad, step) <= least, residual < run.residual
         residual = taken(residual, run.residual)
         near = jnp.where(run.done, run.near, small & (residual <= tol))

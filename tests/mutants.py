@@ -754,8 +754,8 @@ FAULTS = [
         ),
         (
             "coercive without a penalty",
-            "coercive = ~jnp.any(problem.free[: problem.centre.size]) & ~jnp.any(problem.idle)",
-            "coercive = ~jnp.any(problem.idle)",
+            "return ~jnp.any(problem.free[: problem.centre.size]) & ~jnp.any(problem.idle)",
+            "return ~jnp.any(problem.idle)",
             "problems::every_status_is_the_expected_one[logistic.fit lbfgs-flat-float64]",
         ),
     ),

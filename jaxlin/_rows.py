@@ -106,9 +106,10 @@ def prepare(
       `(rows, total, valid)`: the rows, the sum of the weights, and whether the data are usable;
       if they are not, all weights are 0, so that a lane of them does no harm and little work.
     """
-    # An x that a program closes over is a constant of it: what is made of that is not to be made
+    # Data that a program closes over are constants of it: what is made of them is not to be made
     # while it is compiled, which takes the compiler a hundred times as long.
-    data = data._replace(x=jax.lax.optimization_barrier(data.x))
+    hold = jax.lax.optimization_barrier
+    data = data._replace(x=hold(data.x), y=hold(data.y))
     n, _ = data.x.shape
     dtype = working_dtype(data.x)
     given = jnp.ones(n, dtype) if data.sample_weight is None else data.sample_weight

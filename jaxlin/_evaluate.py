@@ -104,7 +104,7 @@ def methods(k: int) -> list[Method]:
 class Program(NamedTuple):
     """A method, compiled for the shapes of one problem.
 
-    run: `(x, y, weights (1, n)) -> (values (1, 2), info)`
+    run: `(x, y, weights (1, n)) -> ({"accuracy": (1,), ...}, info)`
     seconds: what compiling took
     """
 
@@ -166,13 +166,13 @@ def evaluate(
         scaled = jax.block_until_ready(features.standardize(scaler, x))
         start = time.perf_counter()
         value, info = program.run(scaled, y, weights[i : i + 1])
-        folds.append((np.asarray(value[0]), int(info.status[0])))
+        folds.append((jax.tree.map(lambda a: float(a[0]), value), int(info.status[0])))
         seconds.append(time.perf_counter() - start)
-    values = np.stack([value for value, _ in folds])
+    values = {name: np.array([value[name] for value, _ in folds]) for name in folds[0][0]}
     return Outcome(
         name=program.method.name,
-        accuracy=values[:, 0],
-        log_loss=values[:, 1] if program.method.log_odds else None,
+        accuracy=values["accuracy"],
+        log_loss=values.get("log_loss"),
         status=np.array([status for _, status in folds]),
         fit_seconds=float(np.median(seconds)),
         compile_seconds=program.seconds,
@@ -209,14 +209,14 @@ def _compile(method: Method, data: Data, weights: jax.Array) -> Program:
 
 
 def _judge(log_odds: bool, one_vs_rest: bool) -> Callable:
-    """Accuracy and log loss, `(2,)`; the latter NaN where scores are no log-odds."""
+    """Accuracy, and the log loss where scores are log-odds."""
 
     def judge(scores, y, *, sample_weight):
-        accuracy = metrics.accuracy(scores, y, sample_weight=sample_weight)
+        found = {"accuracy": metrics.accuracy(scores, y, sample_weight=sample_weight)}
         if not log_odds:
-            return jnp.stack([accuracy, jnp.full_like(accuracy, jnp.nan)])
+            return found
         # The log of normalised sigmoids, up to a constant: see multiclass.probabilities.
         scores = jax.nn.log_sigmoid(scores) if one_vs_rest else scores
-        return jnp.stack([accuracy, metrics.log_loss(scores, y, sample_weight=sample_weight)])
+        return found | {"log_loss": metrics.log_loss(scores, y, sample_weight=sample_weight)}
 
     return judge

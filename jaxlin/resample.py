@@ -54,7 +54,7 @@ FEW_LANES = 256
 TIED_ULPS = 100
 
 Fit = Callable[..., tuple[Any, Info]]
-Metric = Callable[..., jax.Array]
+Metric = Callable[..., Any]
 
 
 def kfold(key: jax.Array, n: int, *, folds: int) -> jax.Array:
@@ -386,17 +386,19 @@ def cross_validate(
     sample_weight: Any = None,
     batch_size: int | None = None,
     **options: Any,
-) -> tuple[jax.Array, Info]:
+) -> tuple[Any, Info]:
     """Judge a fit on the rows that each fold holds out.
 
     Fold i trains on `sample_weight * weights[i]` and is judged on the rows where `weights[i]` is
     0. Compiled once per fit, metric and shapes: give functions with a name, since a lambda made
-    anew compiles anew.
+    anew compiles anew. Several metrics are one metric that returns a dict or a tuple of them: so
+    they share one program and its fits.
 
     Args:
       fit: `fit(x, y, *, sample_weight, ...) -> (params, Info)`, of this package or your own.
       metric: `metric(scores, y, *, sample_weight)`, such as `metrics.accuracy`; the scores are
-        those of `jaxlin.scores`, with `offset` added where that is among the options.
+        those of `jaxlin.scores`, with `offset` added where that is among the options. It returns a
+        number, an array, or a tree of them: a dict, a tuple.
       x: `(n, d)`.
       y: `(n,)`, or what the fit takes.
       weights: `(folds, n)` training weights, as `stratified_kfold` makes them.
@@ -409,8 +411,8 @@ def cross_validate(
 
     Returns:
       `(values, info)`: the metric of each fold `(folds,)`, followed by the metric's own axes if
-      it has any, and NaN where a fold holds nothing out or its fit is INVALID_DATA; and the
-      Info of each fold.
+      it has any, in a tree as the metric's, and NaN where a fold holds nothing out or its fit is
+      INVALID_DATA; and the Info of each fold.
 
     Raises:
       ValueError: shapes do not agree; eagerly also when the data or an option are invalid.
@@ -424,6 +426,11 @@ def cross_validate(
       >>> values, info = resample.cross_validate(perceptron.fit, metrics.accuracy, x, y, folds)
       >>> values.tolist()
       [1.0, 1.0]
+      >>> def both(*args, **w):
+      ...     return {"right": metrics.accuracy(*args, **w), "auc": metrics.roc_auc(*args, **w)}
+      >>> values, info = resample.cross_validate(perceptron.fit, both, x, y, folds)
+      >>> values["right"].tolist(), values["auc"].tolist()
+      ([1.0, 1.0], [1.0, 1.0])
     """
     problem = _problem(fit, x, y, weights, sample_weight, options)
     if held_out is not None:
@@ -445,11 +452,11 @@ def permutation_test(
     *,
     draws: int,
     strata: Any = None,
-    larger_is_better: bool | None = None,
+    larger_is_better: Any = None,
     sample_weight: Any = None,
     batch_size: int | None = None,
     **options: Any,
-) -> tuple[jax.Array, jax.Array, jax.Array]:
+) -> tuple[Any, Any, Any]:
     """How often labels dealt at random are predicted as well as those observed.
 
     The value is the mean of the metric over the folds; the null distribution is the same with the
@@ -462,8 +469,9 @@ def permutation_test(
       fit, metric, x, y, weights, sample_weight: as in `cross_validate`.
       draws: the number of permutations, static.
       strata: `(n,)` integers of any size: labels move between rows of the same number only.
-      larger_is_better: static; False for a loss. By default so for `metrics.log_loss` and
-        `metrics.brier`, and True for any other metric.
+      larger_is_better: static; False for a loss, and a tree of bools for a tree of metrics of both
+        kinds. By default so for `metrics.log_loss` and `metrics.brier`, and True for any other
+        metric.
       batch_size: permutations at a time; by default chosen from the shapes.
       **options: handed to the fit, numbers among them traced: `functools.partial(fit, ...)` keeps
         them static. `num_classes` may be left out, eagerly.
@@ -472,7 +480,7 @@ def permutation_test(
       `(value (), null (draws,), p_value ())`, p = (1 + draws at least as good) / (1 + draws)
       (Phipson and Smyth, 2010), where a draw worse by no more than 100 units of rounding is as
       good; NaN where no fold could be judged, and a draw that could not be counts as one at least
-      as good.
+      as good. Of a metric that returns a tree each is such a tree.
 
     Raises:
       ValueError: as `cross_validate`.
@@ -503,13 +511,8 @@ def permutation_test(
         strata,
     )
     _raise_if_invalid(fit, info, problem)
-    # The same labels, dealt otherwise, may be judged by sums that round otherwise.
-    near = TIED_ULPS * jnp.finfo(value.dtype).eps * jnp.where(jnp.isinf(value), 0, jnp.abs(value))
-    larger = _larger(metric, larger_is_better)
-    good = null >= (value - near)[None] if larger else null <= (value + near)[None]
-    beaten = jnp.sum(good | jnp.isnan(null), axis=0)
-    p_value = (1 + beaten.astype(value.dtype)) / (1 + draws)
-    return value, null, jnp.where(jnp.isnan(value), jnp.nan, p_value)
+    larger = jax.tree.broadcast(_larger(metric, larger_is_better), value)
+    return value, null, jax.tree.map(_p_value, value, null, larger)
 
 
 def regularization_path(
@@ -569,10 +572,10 @@ def select(
 ) -> tuple[Any, Info, jax.Array]:
     """Choose the penalty by cross-validation, and fit all rows with it.
 
-    The best is the mean of the metric over the folds that hold something out; of equals it is the
-    strongest penalty. By the rule of one standard error (Breiman et al., 1984) it is the strongest
-    whose mean is within one standard error of the best. Fits that take an `init` begin, fold by
-    fold, where those of stronger penalties lead.
+    The best is the mean of the metric, one number, over the folds that hold something out; of
+    equals it is the strongest penalty. By the rule of one standard error (Breiman et al., 1984) it
+    is the strongest whose mean is within one standard error of the best. Fits that take an `init`
+    begin, fold by fold, where those of stronger penalties lead.
 
     A fold tells nothing, and is left out, where its value is NaN (the area under the curve of one
     class) or where it is infinite for every penalty (the log loss of a class that the fold does not
@@ -596,7 +599,9 @@ def select(
 
     Raises:
       TypeError: the fit has no penalty.
-      ValueError: as `cross_validate`; eagerly also where no penalty could be judged.
+      ValueError: as `cross_validate`; where the metric is no single number, as which of several
+        is to choose is not known: choose by one, and `cross_validate` by all at the penalty chosen;
+        eagerly also where no penalty could be judged.
 
     Example:
       >>> import jax
@@ -613,7 +618,7 @@ def select(
     l2 = _penalties(fit, l2)
     problem = _problem(fit, x, y, weights, sample_weight, options)
     l2 = l2.astype(problem.dtype)
-    rule = (_larger(metric, larger_is_better), bool(one_standard_error))
+    rule = (bool(_larger(metric, larger_is_better)), bool(one_standard_error))
     arguments = (problem.data, problem.weights, l2)
     *found, info, values, judged = _select(
         fit, metric, problem.static, rule, batch_size, *arguments
@@ -734,13 +739,23 @@ def _at_least(value: Any, least: int, name: str) -> int:
     return value
 
 
-def _larger(metric: Metric, given: bool | None) -> bool:
+def _larger(metric: Metric, given: Any) -> Any:
     """Whether more of the metric is better: as given, or as those of `metrics` have it."""
     if given is not None:
-        return bool(given)
+        return given
     while isinstance(metric, functools.partial):
         metric = metric.func
     return metric not in (metrics.log_loss, metrics.brier)
+
+
+def _p_value(value: jax.Array, null: jax.Array, larger: bool) -> jax.Array:
+    """The part of the draws, this one among them, that are at least as good."""
+    # The same labels, dealt otherwise, may be judged by sums that round otherwise.
+    near = TIED_ULPS * jnp.finfo(value.dtype).eps * jnp.where(jnp.isinf(value), 0, jnp.abs(value))
+    good = null >= (value - near)[None] if larger else null <= (value + near)[None]
+    beaten = jnp.sum(good | jnp.isnan(null), axis=0)
+    p_value = (1 + beaten.astype(value.dtype)) / (1 + len(null))
+    return jnp.where(jnp.isnan(value), jnp.nan, p_value)
 
 
 def _penalties(fit: Fit, l2: Any) -> jax.Array:
@@ -808,8 +823,8 @@ def _one_fold(fit, metric, x, y, sample_weight, options, weight, held_out=None):
 
 def _valid_value(metric, params, info, x, y, judged, offset=None):
     """The metric of params, NaN where the data were not valid."""
-    value = _judged(metric, params, x, y, judged, offset)
-    return jnp.where(info.status != Status.INVALID_DATA, value, jnp.nan)
+    values = _judged(metric, params, x, y, judged, offset)
+    return _where(info.status != Status.INVALID_DATA, values)
 
 
 def _parts(weight, sample_weight, held_out=None):
@@ -833,8 +848,19 @@ def _judged(metric, params, x, y, judged, offset=None):
     found = _dispatch.scores(params, jnp.where(finite[:, None], x, 0))
     found = jnp.where(finite.reshape(-1, *(1,) * (found.ndim - 1)), found, jnp.nan)
     scores = _with_offset(found, offset)
-    value = _checks.real(metric(scores, y, sample_weight=judged), "metric")
-    return jnp.where(jnp.any(judged != 0), value, jnp.nan)
+    found = metric(scores, y, sample_weight=judged)
+    values = jax.tree.map(lambda value: _checks.real(value, "metric"), found)
+    return _where(jnp.any(judged != 0), values)
+
+
+def _where(known, values):
+    """The values of a metric, NaN where they are not known."""
+    return jax.tree.map(lambda value: jnp.where(known, value, jnp.nan), values)
+
+
+def _mean_of(values):
+    """Their mean over the folds, of each."""
+    return jax.tree.map(lambda value: _lanes.mean_of(value)[0], values)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
@@ -851,14 +877,14 @@ def _permutation_test(fit, metric, static, draws, batch_size, data, weights, key
         return jax.vmap(one_fold)(weights)[1:]
 
     def usual(key):
-        return _lanes.mean_of(values_of(_draws.permuted(key, y, strata))[0])[0]
+        return _mean_of(values_of(_draws.permuted(key, y, strata))[0])
 
     values, info = values_of(y)
     of_labels = _quick_folds(fit, metric, data, options, weights)
 
     def quick(key):
         found, sound = of_labels(_draws.permuted(key, y, strata))
-        return _lanes.mean_of(found)[0], jnp.all(sound)
+        return _mean_of(found), jnp.all(sound)
 
     keys = jax.random.split(key, draws)
     if batch_size is None:
@@ -868,7 +894,7 @@ def _permutation_test(fit, metric, static, draws, batch_size, data, weights, key
         batch_size = max(1, (size if of_labels is None else 4 * size) // len(weights))
     size = min(batch_size, draws)
     null = _lanes.batched(usual, keys, size, x, None if of_labels is None else quick)
-    return _lanes.mean_of(values)[0], null, info
+    return _mean_of(values), null, info
 
 
 def _quick_folds(fit, metric, data, options, weights):
@@ -957,8 +983,9 @@ def _select(fit, metric, static, rule, batch_size, data, weights, l2):
     found = _paths.from_strong_to_weak(one, start, l2, min(count, max(1, at_once // (folds - 1))))
     whole, values, infos = found
     size = jnp.mean(l2.reshape(count, -1), axis=1)
-    if values.ndim > 2:
-        raise ValueError(f"metric: expected a number per fold, got shape {values.shape[2:]}")
+    if not isinstance(values, jax.Array) or values.ndim > 2:
+        got = jax.tree.map(lambda value: value.shape[2:], values)
+        raise ValueError(f"metric: expected one number to choose by, got shape {got}")
     values = values[:, :-1]
     chosen, judged = _paths.strongest_of_the_best(values, size, *rule)
     penalty = jnp.where(judged, l2[chosen], jnp.nan)

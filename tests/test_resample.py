@@ -201,6 +201,66 @@ def test_a_metric_may_return_several_numbers(data):
     np.testing.assert_allclose(values.sum(1), 1)
 
 
+def several(scores, y, *, sample_weight):
+    right = accuracy(scores, y, sample_weight=sample_weight)
+    return {"right": right, "loss": (metrics.log_loss(scores, y, sample_weight=sample_weight),)}
+
+
+def loss(scores, y, *, sample_weight):
+    return metrics.log_loss(scores, y, sample_weight=sample_weight)
+
+
+def test_a_metric_may_return_a_tree(data):
+    x, y = data
+    weights = resample.kfold(KEY, N, folds=FOLDS)
+    weights = jnp.concatenate([weights, jnp.ones((1, N))])  # the last holds nothing out
+    values, _ = resample.cross_validate(centroids, several, x, y, weights)
+    assert values.keys() == {"right", "loss"}
+    for found, metric in ((values["right"], accuracy), (values["loss"][0], loss)):
+        alone, _ = resample.cross_validate(centroids, metric, x, y, weights)
+        np.testing.assert_allclose(found, alone, rtol=1e-12)
+        assert found.shape == (FOLDS + 1,) and np.isnan(found[-1])
+    wrong = np.full(N, -1.0)
+    invalid, _ = jax.jit(
+        lambda w: resample.cross_validate(centroids, several, x, y, weights, sample_weight=w)
+    )(wrong)
+    assert all(np.all(np.isnan(leaf)) for leaf in jax.tree.leaves(invalid))
+
+
+@pytest.mark.parametrize("fit", [centroids, partial(lda.fit, num_classes=2), lda.fit])
+def test_each_metric_of_a_tree_has_its_null_and_p_value(data, fit):
+    x, y = data
+    weights = resample.stratified_kfold(KEY, y, folds=FOLDS)
+    run = partial(resample.permutation_test, KEY, fit, x=x, y=y, weights=weights, draws=19)
+    found = run(several, larger_is_better={"right": True, "loss": False})
+    for metric, larger, pick in (
+        (accuracy, True, lambda tree: tree["right"]),
+        (loss, False, lambda tree: tree["loss"][0]),
+    ):
+        alone = run(metric, larger_is_better=larger)
+        chex.assert_trees_all_close([pick(tree) for tree in found], list(alone), rtol=1e-12)
+    # One bool is that of all; by default more is better.
+    _, _, smaller = run(several, larger_is_better=False)
+    np.testing.assert_array_equal(smaller["loss"][0], found[2]["loss"][0])
+    _, _, larger = run(several)
+    np.testing.assert_array_equal(larger["right"], found[2]["right"])
+    assert larger["loss"][0] > smaller["loss"][0]
+
+
+def test_one_number_chooses(data):
+    x, y = data
+    weights = resample.stratified_kfold(KEY, y, folds=FOLDS)
+    run = partial(resample.select, centroids, x=x, y=y, weights=weights, l2=np.array([1.0, 2.0]))
+    with pytest.raises(ValueError, match=r"metric: expected one number to choose by, .*'loss'"):
+        run(several)
+
+    def pair(scores, y, *, sample_weight):
+        return jnp.zeros(2)
+
+    with pytest.raises(ValueError, match=r"metric: expected one number .* got shape \(2,\)"):
+        run(pair)
+
+
 def test_offset_reaches_the_judged_scores():
     def null(x, y, *, offset, sample_weight=None):
         _, info = centroids(x, y, sample_weight=sample_weight)

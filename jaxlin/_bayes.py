@@ -159,17 +159,14 @@ def few_degrees(s: Scatter, given: Options, mask: Any) -> jax.Array:
     return few & (given.shrinkage == 0)
 
 
-def inverses(covariances: jax.Array, present: jax.Array, mask: Any) -> _linalg.Inverse:
-    """Of each present class's covariance; of absent ones, that of the identity."""
-    eye = jnp.eye(covariances.shape[-1], dtype=covariances.dtype)
-    safe = jnp.where(present[:, None, None], covariances, eye[None])
-    return jax.vmap(lambda a: _linalg.pseudo_inverse(a, mask))(safe)
-
-
 def verdict(
     s: Scatter, valid: jax.Array, small: jax.Array, solved: jax.Array, objective: jax.Array
 ) -> Info:
-    """A closed form has `solved` its equations unless something is wrong; its residual is 0."""
+    """A closed form has `solved` its equations unless something is wrong; its residual is 0.
+
+    Where its optimum is at infinity its objective is -inf.
+    """
+    objective = jnp.where(solved >= Status.QUASI_SEPARABLE, -jnp.inf, objective)
     alone = jnp.sum(s.rows > 0) < 2
     status = jnp.where(small | alone, Status.CLASS_TOO_SMALL, solved)
     status = jnp.where(valid, status, Status.INVALID_DATA).astype(jnp.int32)
@@ -183,6 +180,7 @@ def solved(
     groups: int,
     lacking: jax.Array | bool = False,
     *,
+    told: jax.Array | int = Status.CONVERGED,
     coarse: jax.Array | bool = False,
     centred: bool = True,
 ) -> jax.Array:
@@ -197,17 +195,19 @@ def solved(
       rows: prepared, or None where there are moments only.
       groups: static; how many classes have a mean of their own in the covariance, or 1.
       lacking: whether there are too few rows for all columns, whatever rounding made of that.
+      told: what flat directions tell of the classes, see `_flat.status`.
       coarse: whether the params cannot be written well enough, see `is_coarse`.
       centred: static; without, products of the rows as they are.
     """
     null = inverse.null if inverse.null.ndim == 3 else inverse.null[None]
-    deficient = jnp.any(inverse.deficient)
+    deficient = jnp.any(inverse.deficient | (inverse.told > 0))
     doubtful = ~jnp.all(inverse.clear) | coarse
     if rows is not None:
         differ = functools.partial(_differ, groups, centred)
         operands = jax.lax.stop_gradient((rows._replace(offset=None), null))
         doubtful |= _linalg.when(deficient, differ, jnp.bool_(False), operands)
     status = jnp.where(deficient | lacking, Status.RANK_DEFICIENT, Status.CONVERGED)
+    status = jnp.maximum(status, told)
     return jnp.where(doubtful, Status.STALLED, status).astype(jnp.int32)
 
 
@@ -226,11 +226,7 @@ def is_coarse(terms: jax.Array, size: jax.Array) -> jax.Array:
 
 
 def linear_scores(
-    inverse: _linalg.Inverse,
-    covariance: jax.Array,
-    apart: jax.Array,
-    centre: jax.Array,
-    log_priors: jax.Array,
+    inverse: _linalg.Inverse, apart: jax.Array, centre: jax.Array, log_priors: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Log joint densities of tied classes, but for the part without classes, as planes.
 
@@ -247,7 +243,7 @@ def linear_scores(
       `(weights (k, d), bias (k,), coarse ())`, the last as `is_coarse` has it.
     """
     solved = jnp.concatenate([apart, centre[None, :]])
-    solved = _linalg.refined(inverse.matrix, covariance, solved)
+    solved = _linalg.refined(inverse, solved)
     own, common = solved[:-1], solved[-1]
     form = jnp.sum(own * apart, axis=1)
     size = jnp.maximum(jnp.max(jnp.where(jnp.isfinite(log_priors), form, 0), initial=0), 1)

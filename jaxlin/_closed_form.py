@@ -21,6 +21,7 @@ import numpy as np
 
 from jaxlin import _checks, _codes, _rows, _scatter
 from jaxlin._linalg import dot
+from jaxlin.types import Info, Status
 
 # Of x, or of the products of its columns, which are held in the working dtype beside it.
 MOST_ENTRIES = 4_000_000
@@ -56,6 +57,13 @@ def offered(fit: Callable, options: dict[str, Any]) -> Offer | None:
     if offer is None or not offer.options >= options.keys():
         return None
     return None if any(callable(value) for value in options.values()) else offer
+
+
+def settled(info: Info) -> jax.Array:
+    """Whether products alone settle it: rows are looked at where columns depend on each other."""
+    status = info.status
+    dependent = (status >= Status.QUASI_SEPARABLE) & (status <= Status.SEPARABLE)
+    return (status != Status.RANK_DEFICIENT) & ~dependent
 
 
 # --- other labels --------------------------------------------------------------------------------

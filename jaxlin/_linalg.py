@@ -1,5 +1,6 @@
 """Small dense linear algebra: products at full precision, scaling, and the Newton system."""
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -321,12 +322,16 @@ class Range(NamedTuple):
     onto: `(p, p)`, S followed by the projection on the range of A in the given units
     level: `()`, by how much the log determinants on the range differ, but for that of S
     clear: `()` bool, whether that projection leaves S A S what it is
+    wide: `(p, p)`, those columns of the null space that are given a variance, times its root
+    told: `()` int32, what was told of them
     """
 
     null: jax.Array
     onto: jax.Array
     level: jax.Array
     clear: jax.Array
+    wide: jax.Array
+    told: jax.Array
 
 
 class Inverse(NamedTuple):
@@ -338,6 +343,9 @@ class Inverse(NamedTuple):
     clear: `()` bool, whether rounding leaves no doubt of that, as far as A tells
     null: `(p, p)`, columns that span the null space, of length 1 where A has unit diagonal, or 0
     pivot: `()`, the least squared pivot of A with unit diagonal, see `Factor`
+    of: `(p, p)`, the matrix itself, widened where that was asked for
+    wide: `(p, p)`, columns whose products with themselves are that part of the inverse
+    told: `()` int32, what was told of the null space, or 0
     """
 
     matrix: jax.Array
@@ -346,14 +354,29 @@ class Inverse(NamedTuple):
     clear: jax.Array
     null: jax.Array
     pivot: jax.Array
+    of: jax.Array
+    wide: jax.Array
+    told: jax.Array
 
 
-def pseudo_inverse(a: jax.Array, mask: jax.Array | None = None) -> Inverse:
+def pseudo_inverse(
+    a: jax.Array,
+    mask: jax.Array | None = None,
+    level: jax.Array | None = None,
+    tell: Callable[..., tuple[jax.Array, jax.Array, jax.Array]] | None = None,
+    operands: Any = None,
+) -> Inverse:
     """Moore and Penrose's inverse of a symmetric `(p, p)` matrix, whatever the units of its axes.
 
     Where the diagonal is 1 the null space N is told, beyond p units of rounding, and the inverse is
     that of S A S + N N', S the scaling; in the given units it is projected off S N. Derivatives are
-    those of the inverse on the range. `mask (p,)`: axes that are not there; their rows are 0.
+    those of the inverse on the range.
+
+    Args:
+      mask: `(p,)`, axes that are not there are False; their rows are 0.
+      level: `(p,)`, the units of axes whose diagonal is 0, 1 where that is 0 too.
+      tell: static; `(N, pseudo-inverse of S A S, units (p,), operands) -> (N, width (p,), told)`,
+        the variance that A is widened by along the columns of N, and an int.
     """
     p, eps = a.shape[0], float(jnp.finfo(a.dtype).eps)
     eye = jnp.eye(p, dtype=a.dtype)
@@ -362,21 +385,33 @@ def pseudo_inverse(a: jax.Array, mask: jax.Array | None = None) -> Inverse:
         a = jnp.where(mask[:, None] & mask[None, :], a, eye)
     still = jax.lax.stop_gradient(a)
     first = factor(still)
+    if level is not None:
+        zero = (jnp.diagonal(still) <= 0) & (level > 0)
+        scale = jnp.where(zero, 1 / jnp.where(zero, level, 1), first.scale)
+        first = first._replace(scale=jax.lax.stop_gradient(scale))
     # The least pivot is no less than the least eigenvalue, and may be far above it.
     near = ~(first.pivot >= max(math.sqrt(eps), RANK_ULPS * p * eps))
-    found = when(near, _singular, _regular(first), (still, first.scale))
+    singular = functools.partial(_singular, tell)
+    found = when(near, singular, _regular(first), (still, first.scale, operands))
     scaled = a * first.scale[:, None] * first.scale[None, :]
     held, log_determinant = _followed(scaled, found.held, found.log_determinant, found.null)
     matrix = _in_units(held, found.onto, first.scale, near)
+    wide = found.wide / first.scale[:, None]
+    of = a + dot(wide, wide.T)
     if mask is not None:
-        matrix = jnp.where(mask[:, None] & mask[None, :], matrix, 0)
+        matrix, of = (jnp.where(mask[:, None] & mask[None, :], b, 0) for b in (matrix, of))
+    size = jnp.sum(found.wide**2, axis=0)
+    dual = first.scale[:, None] * found.wide / jnp.where(size > 0, size, 1)[None, :]
     return Inverse(
         matrix=matrix,
         log_determinant=log_determinant,
         deficient=jnp.any(found.null != 0),
-        clear=found.clear & (jnp.trace(held) * p * eps <= 1),
-        null=first.scale[:, None] * found.null,
+        clear=found.clear & ((found.told > 0) | (jnp.trace(held) * p * eps <= 1)),
+        null=first.scale[:, None] * found.null + dual,
         pivot=first.pivot,
+        of=of,
+        wide=dual,
+        told=found.told,
     )
 
 
@@ -385,7 +420,7 @@ class _Found(NamedTuple):
 
     held: `(p, p)`, the inverse of S A S + N N', or of S A S
     log_determinant: `()`, of A on its range
-    null, onto, clear: as in Range
+    null, onto, clear, wide, told: as in Range
     """
 
     held: jax.Array
@@ -393,21 +428,23 @@ class _Found(NamedTuple):
     null: jax.Array
     onto: jax.Array
     clear: jax.Array
+    wide: jax.Array
+    told: jax.Array
 
 
 def _regular(whole: Factor) -> _Found:
     held, log_determinant = _inverse(whole)
     nothing = jnp.zeros_like(whole.lower)
     yes = jnp.ones_like(whole.pivot, bool)
-    return _Found(held, log_determinant, nothing, jnp.diag(whole.scale), yes)
+    return _Found(held, log_determinant, nothing, jnp.diag(whole.scale), yes, nothing, jnp.int32(0))
 
 
-def _singular(a: jax.Array, scale: jax.Array) -> _Found:
-    null, onto, level, clear = range_of(a)
+def _singular(tell: Callable | None, a: jax.Array, scale: jax.Array, operands: Any) -> _Found:
     scaled = a * scale[:, None] * scale[None, :]
-    held, log_determinant = inverse(scaled + dot(null, null.T))
+    null, onto, level, clear, wide, told = range_of(scaled, scale, tell, operands)
+    held, log_determinant = inverse(scaled + dot(null, null.T) + dot(wide, wide.T))
     log_determinant += level - 2 * jnp.sum(jnp.log(scale))
-    return _Found(held, log_determinant, null, onto, clear)
+    return _Found(held, log_determinant, null, onto, clear, wide, told)
 
 
 def inverse(a: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -457,19 +494,18 @@ def _between(onto: jax.Array, held: jax.Array) -> jax.Array:
     return dot(onto, dot(held, onto.T))
 
 
-def refined(held: jax.Array, a: jax.Array, b: jax.Array) -> jax.Array:
-    """A^-1 b for each row of b `(m, p)`, the rounding of the inverse held taken back once."""
-    v = dot(b, held)
-    return v + jax.lax.stop_gradient(dot(b - dot(v, a), held))
+def refined(inverse: Inverse, b: jax.Array) -> jax.Array:
+    """A^-1 b for each row of b `(m, p)`, the rounding of the inverse taken back once."""
+    v = dot(b, inverse.matrix)
+    return v + jax.lax.stop_gradient(dot(b - dot(v, inverse.of), inverse.matrix))
 
 
-def range_of(a: jax.Array) -> Range:
-    """The range, by eigenvalues."""
-    p = a.shape[0]
-    ulps = RANK_ULPS * p * float(jnp.finfo(a.dtype).eps)
-    diagonal = jnp.diagonal(a)
-    scale = jax.lax.rsqrt(jnp.where(diagonal > 0, diagonal, 1))
-    scaled = a * scale[:, None] * scale[None, :]
+def range_of(
+    scaled: jax.Array, scale: jax.Array, tell: Callable | None = None, operands: Any = None
+) -> Range:
+    """The range, by eigenvalues, of A `scaled` to unit diagonal; `tell`: see `pseudo_inverse`."""
+    p, eps = scaled.shape[0], float(jnp.finfo(scaled.dtype).eps)
+    ulps = RANK_ULPS * p * eps
     values, vectors = eigh(scaled)
     small = values <= ulps * jnp.max(values, initial=0)
     null = jnp.where(small[None, :], vectors, 0)
@@ -480,10 +516,19 @@ def range_of(a: jax.Array) -> Range:
         null = jnp.where(jnp.isnan(whole.pivot), null, finer)
     # Rounding in the row of an axis with large units would be felt there.
     null = jnp.where(jnp.abs(null) > ulps, null, 0)
+    wide, told = jnp.zeros_like(null), jnp.int32(0)
+    if tell is not None:
+        reciprocal = jnp.where(small, 0, 1 / jnp.where(small, 1, values))
+        pseudo = dot(vectors * reciprocal[None, :], vectors.T)
+        null, width, told = tell(null, pseudo, 1 / scale, operands)
+        # What is less is no variance to whoever inverts what is widened.
+        least = 4 * ulps * jnp.max(values, initial=0)
+        wide = null * jnp.sqrt(jnp.where(width > 0, jnp.maximum(width, least), 0))[None, :]
+        null = jnp.where(width[None, :] > 0, 0, null)
     units = scale[:, None] * null
     size = jnp.sqrt(jnp.sum(units**2, axis=0))
     units = units / jnp.where(size > 0, size, 1)[None, :]
-    gram = dot(units.T, units) + jnp.diag(jnp.where(size > 0, 0, 1).astype(a.dtype))
+    gram = dot(units.T, units) + jnp.diag(jnp.where(size > 0, 0, 1).astype(scale.dtype))
     whole = factor(gram)
     units = half_solve(whole, units.T).T
     level = 2 * jnp.sum(jnp.log(jnp.diagonal(whole.lower)) - jnp.log(whole.scale))
@@ -493,7 +538,7 @@ def range_of(a: jax.Array) -> Range:
     felt = jnp.abs(dot(scaled, moved / scale[:, None]))
     clear = largest(felt) <= 4 * ulps * jnp.max(values, initial=0)
     onto = jnp.diag(scale) - jnp.where(clear, moved, 0)
-    return Range(null, onto, level, clear)
+    return Range(null, onto, level, clear, wide, told)
 
 
 def when(

@@ -7,7 +7,9 @@ classes' shape; where to cut is a choice of its own, `threshold`. For k classes 
 the at most k - 1 axes on which they are told apart: a picture, or features for another method.
 
 A singular scatter is inverted on its range, RANK_DEFICIENT; STALLED where rounding hides whether it
-is, see `lda`. `residual` is 0, `objective` is -J times the sum of the weights.
+is, see `lda`. Where the classes differ along a direction in which neither varies J is infinite: the
+params are that direction, and the status SEPARABLE. `residual` is 0, `objective` is -J times the
+sum of the weights.
 Shapes: `n` examples, `d` features, `k` classes, `r` directions.
 """
 
@@ -18,9 +20,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _bayes, _checks, _implicit, _linalg, _options, _rows, _scatter, _statistics
+from jaxlin import _bayes, _checks, _flat, _linalg, _options, _rows, _scatter, _statistics
 from jaxlin._linalg import dot
-from jaxlin.types import Hyperplane, Info
+from jaxlin.types import Hyperplane, Info, Status
 
 Threshold = Callable[..., jax.Array]
 
@@ -142,7 +144,7 @@ def fit(
 
     Returns:
       `(params, info)`, a Hyperplane and an Info of status CONVERGED, RANK_DEFICIENT, STALLED,
-      CLASS_TOO_SMALL (a class without rows: params NaN) or INVALID_DATA. O(n d^2).
+      SEPARABLE, CLASS_TOO_SMALL (a class without rows: params NaN) or INVALID_DATA. O(n d^2).
 
     Raises:
       ValueError: shapes that do not fit; eagerly also data that are not valid.
@@ -295,9 +297,12 @@ def _projected(projection, y, sample_weight, axis):
 @functools.partial(jax.jit, static_argnums=0)
 def _fit(threshold, data):
     s, rows, total, valid = _statistics.of_data(data, 2)
-    inverse = _linalg.pseudo_inverse(s.scatter, data.feature_mask)
+    inverse = _flat.tied_inverse(s.scatter, s, data.feature_mask)
     apart = s.offset[1] - s.offset[0]
-    weights = _linalg.refined(inverse.matrix, s.scatter, apart[None, :])[0]
+    weights = _linalg.refined(inverse, apart[None, :])[0]
+    # There the criterion is infinite, and any part of the other directions would make it finite.
+    flat = dot(dot(apart, inverse.wide), inverse.wide.T)
+    weights = jnp.where(inverse.told >= Status.QUASI_SEPARABLE, flat, weights)
     origin = s.centre + _scatter.mean(s)
     projection = _rows.map_rows(lambda block: dot(block.x - origin[None, :], weights), rows)
     weight = rows.weight * jnp.where(valid, total, 0)
@@ -310,10 +315,9 @@ def _fit(threshold, data):
         dot(jnp.abs(weights), jnp.abs(origin)), jnp.maximum(told, jnp.sqrt(told))
     )
     coarse |= ~jnp.isfinite(jax.lax.stop_gradient(params.bias))
-    solved = _bayes.solved(inverse, rows, len(s.rows), coarse=coarse)
+    solved = _bayes.solved(inverse, rows, len(s.rows), told=inverse.told, coarse=coarse)
     info = _bayes.verdict(s, valid, alone, solved, -dot(weights, apart))
-    fine = valid & ~alone
-    return _implicit.guarded(params, fine, data), _implicit.told(info, fine, data)
+    return _bayes.settled(params, info, valid & ~alone, data)
 
 
 @jax.jit
@@ -328,11 +332,11 @@ def _criterion(data, direction):
 def _directions(k, r, divisor, data):
     s, valid, rows = _bayes.of_data(data, k, per_class=False)
     covariance = _bayes.tied_covariance(s, divisor, _bayes.Options(), data.feature_mask)
-    inverse = _linalg.pseudo_inverse(covariance, data.feature_mask)
+    inverse = _flat.tied_inverse(covariance, s, data.feature_mask)
     share = s.weight / jnp.where(jnp.sum(s.weight) > 0, jnp.sum(s.weight), 1)
     # The classes' own space, k by k, has the eigenvalues of W^-1 B that are not 0.
     between = jnp.sqrt(share)[:, None] * (s.offset - _scatter.mean(s)[None, :])
-    images = _linalg.refined(inverse.matrix, covariance, between)
+    images = _linalg.refined(inverse, between)
     values, vectors = _linalg.eigh(dot(images, between.T))
     values, vectors = values[::-1][:r], vectors[:, ::-1][:, :r]
     least = _linalg.RANK_ULPS * k * jnp.finfo(values.dtype).eps * jnp.max(values, initial=0)
@@ -340,9 +344,9 @@ def _directions(k, r, divisor, data):
     axes = dot(images.T, vectors) * length[None, :]
     top = jnp.take_along_axis(axes, jnp.argmax(jnp.abs(axes), axis=0)[None, :], axis=0)
     axes = jnp.where(top < 0, -axes, axes)
-    solved = _bayes.solved(inverse, rows, len(s.rows))
+    solved = _bayes.solved(inverse, rows, len(s.rows), told=inverse.told)
     info = _bayes.verdict(s, valid, jnp.bool_(False), solved, -jnp.sum(values))
-    return _implicit.guarded(axes, valid, data), _implicit.told(info, valid, data)
+    return _bayes.settled(axes, info, valid, data)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))

@@ -6,8 +6,10 @@ were seen?), and new examples (`sample`). `to_linear` and `to_quadratic` turn it
 classifiers that `lda` and `qda` fit directly. Forms are computed for all rows at once.
 
 A singular covariance (RANK_DEFICIENT) has a density on its range only: forms and determinants are
-those of the range, what lies outside of it is not seen. Where rounding hides whether it is
-singular, STALLED, see `lda`. `residual` is 0, `objective` minus the mean log likelihood.
+those of the range, what lies outside of it is not seen. In a direction in which a class does not
+vary and another does, or in which their means differ, the likelihood has no bound: QUASI_SEPARABLE
+or SEPARABLE, and a small variance there, see `qda` and `lda`. Where rounding hides whether it is
+singular, STALLED. `residual` is 0, `objective` minus the mean log likelihood, or -inf.
 Shapes: `n` examples, `d` features, `k` classes, `...` any leading axes.
 """
 
@@ -18,7 +20,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _bayes, _checks, _closed_form, _lanes, _linalg, _scatter
+from jaxlin import _bayes, _checks, _closed_form, _flat, _lanes, _linalg, _scatter
 from jaxlin._linalg import dot
 from jaxlin.moments import ClassMoments, TiedMoments, per_class, tied
 from jaxlin.types import Gaussian, Info, Linear, Quadratic, TiedGaussian
@@ -51,9 +53,9 @@ def fit(
 
     Returns:
       `(params, info)`, a Gaussian and an Info of status CONVERGED, RANK_DEFICIENT, STALLED (a
-      covariance may be singular, or only nearly), CLASS_TOO_SMALL (a class with no more rows than
-      features, whose covariance is singular; or one class) or INVALID_DATA. An absent class has
-      prior 0, mean 0 and the identity. O(n k d^2).
+      covariance may be singular, or only nearly), QUASI_SEPARABLE, SEPARABLE, CLASS_TOO_SMALL (a
+      class with no more rows than features, whose covariance is singular; or one class) or
+      INVALID_DATA. An absent class has prior 0, mean 0 and the identity. O(n k d^2).
 
     Raises:
       ValueError: shapes that do not fit; eagerly also data that are not valid.
@@ -106,7 +108,7 @@ def fit_tied(
 
     Returns:
       `(params, info)`, a TiedGaussian and an Info of status CONVERGED, RANK_DEFICIENT, STALLED,
-      CLASS_TOO_SMALL (one class) or INVALID_DATA. O(n d^2).
+      QUASI_SEPARABLE, SEPARABLE, CLASS_TOO_SMALL (one class) or INVALID_DATA. O(n d^2).
 
     Raises:
       ValueError: shapes that do not fit; eagerly also data that are not valid.
@@ -386,7 +388,7 @@ def to_linear(params: TiedGaussian) -> Linear:
     centre = dot(priors, means)
     apart = means - centre[None, :]
     logs = _bayes.log_of(priors)
-    weights, bias, _ = _bayes.linear_scores(inverse, covariance, apart, centre, logs)
+    weights, bias, _ = _bayes.linear_scores(inverse, apart, centre, logs)
     return Linear(weights=jnp.where((priors > 0)[:, None], weights, 0), bias=bias)
 
 
@@ -494,7 +496,9 @@ def _own(divisor, s, valid, given, mask, source, rows=None):
     priors = _bayes.class_priors(given, s)
     covariances = _bayes.class_covariances(s, divisor, given, mask)
     present = s.rows > 0
-    inverses = _bayes.inverses(covariances, present, mask)
+    seen, within = rows is not None, _bayes.tied_covariance(s, "n", _bayes.Options(), mask)
+    inverses = _flat.class_inverses(covariances, s, within, mask, seen=seen)
+    covariances = jnp.where((inverses.told > 0)[:, None, None], inverses.of, covariances)
     d = _bayes.number_of_features(s, mask)
     small = jnp.any(_bayes.few_rows(s, given, mask))
     there = jnp.ones(covariances.shape[-1], bool) if mask is None else mask
@@ -505,7 +509,7 @@ def _own(divisor, s, valid, given, mask, source, rows=None):
         priors=priors,
     )
     objective = _bayes.class_negative_log_likelihood(s, priors, inverses, d)
-    solved = _bayes.solved(inverses, rows, len(priors))
+    solved = _bayes.solved(inverses, rows, len(priors), told=_flat.status(inverses, present))
     info = _bayes.verdict(s, valid, small, solved, objective)
     return _bayes.settled(params, info, valid, (source, given))
 
@@ -514,13 +518,14 @@ def _common(divisor, s, valid, given, mask, source, rows=None):
     valid &= _bayes.valid_options(given, s)
     priors = _bayes.class_priors(given, s)
     covariance = _bayes.tied_covariance(s, divisor, given, mask)
-    inverse = _linalg.pseudo_inverse(covariance, mask)
+    inverse = _flat.tied_inverse(covariance, s, mask, seen=rows is not None)
+    covariance = jnp.where(inverse.told > 0, inverse.of, covariance)
     params = TiedGaussian(means=_scatter.means(s), covariance=covariance, priors=priors)
     d = _bayes.number_of_features(s, mask)
     objective = _bayes.negative_log_likelihood(s, priors, covariance, inverse, d)
     small = _bayes.no_degrees(s, divisor)
     lacking = _bayes.few_degrees(s, given, mask)
-    solved = _bayes.solved(inverse, rows, len(priors), lacking)
+    solved = _bayes.solved(inverse, rows, len(priors), lacking, told=inverse.told)
     info = _bayes.verdict(s, valid, small, solved, objective)
     return _bayes.settled(params, info, valid & ~small, (source, given))
 

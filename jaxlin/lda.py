@@ -6,10 +6,14 @@ Friedman, section 4.3). One pass over the data, no iteration; the best classifie
 classes are Gaussian and tied, and robust with little data when shrunk. `logistic` and `softmax`
 assume less and need more data.
 
-A singular covariance (duplicated or constant columns, fewer rows than columns) is inverted on its
-range, RANK_DEFICIENT; `shrinkage` makes it regular. Where rounding hides whether it is singular
-(columns that differ in their ninth digit, one row far beyond all others), STALLED; from moments
-alone it is taken for singular. `residual` is 0, `objective` minus the mean log likelihood.
+A singular covariance (duplicated or constant columns) is inverted on its range, RANK_DEFICIENT;
+`shrinkage` makes it regular. In a direction in which no class varies and their means differ, which
+fewer rows than columns always leave, a plane separates them and the likelihood has no bound: the
+status is SEPARABLE, or QUASI_SEPARABLE where some classes are not told apart so, and the params,
+those of a small variance in that direction, tell apart what it does. Where rounding hides whether
+it is singular (columns that differ in their ninth digit, one row far beyond all others), STALLED;
+from moments alone it is taken for singular. `residual` is 0, `objective` minus the mean log
+likelihood, -inf where that has no bound.
 
 Of data far from 0, beside their spread, a score is the sum of large terms that cancel. What all
 classes have in common is left out of them then: S^-1 (m_c - m), m being the mean of the means, for
@@ -24,10 +28,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _bayes, _checks, _closed_form, _lanes, _linalg, _rows, _scatter
+from jaxlin import _bayes, _checks, _closed_form, _flat, _lanes, _linalg, _rows, _scatter
 from jaxlin._linalg import dot
 from jaxlin.moments import ClassMoments, TiedMoments, tied
-from jaxlin.types import Info, Linear, Status
+from jaxlin.types import Info, Linear
 
 
 def fit(
@@ -60,9 +64,9 @@ def fit(
 
     Returns:
       `(params, info)`, a Linear and an Info of status CONVERGED, RANK_DEFICIENT, STALLED (the
-      covariance may be singular, or only nearly), CLASS_TOO_SMALL (fewer than two classes; the
-      present one is predicted always) or INVALID_DATA. An absent class has weights 0 and bias -inf.
-      O(n d^2).
+      covariance may be singular, or only nearly), QUASI_SEPARABLE, SEPARABLE, CLASS_TOO_SMALL
+      (fewer than two classes; the present one is predicted always) or INVALID_DATA. An absent class
+      has weights 0 and bias -inf. O(n d^2).
 
     Raises:
       ValueError: shapes that do not fit; eagerly also data that are not valid.
@@ -182,19 +186,19 @@ def _discriminants(divisor, s, valid, given, mask, source, rows=None):
     valid &= _bayes.valid_options(given, s)
     priors = _bayes.class_priors(given, s)
     covariance = _bayes.tied_covariance(s, divisor, given, mask)
-    inverse = _linalg.pseudo_inverse(covariance, mask)
+    inverse = _flat.tied_inverse(covariance, s, mask, seen=rows is not None)
     middle = dot(priors, s.offset)
     present = s.rows > 0
     apart = jnp.where(present[:, None], s.offset - middle[None, :], 0)
     weights, bias, coarse = _bayes.linear_scores(
-        inverse, covariance, apart, s.centre + middle, _bayes.log_of(priors)
+        inverse, apart, s.centre + middle, _bayes.log_of(priors)
     )
     weights = jnp.where(present[:, None], weights, 0)
     small = _bayes.no_degrees(s, divisor)
     d = _bayes.number_of_features(s, mask)
     objective = _bayes.negative_log_likelihood(s, priors, covariance, inverse, d)
     lacking = _bayes.few_degrees(s, given, mask)
-    solved = _bayes.solved(inverse, rows, len(s.rows), lacking, coarse=coarse)
+    solved = _bayes.solved(inverse, rows, len(s.rows), lacking, told=inverse.told, coarse=coarse)
     info = _bayes.verdict(s, valid, small, solved, objective)
     params = Linear(weights=weights, bias=bias)
     return _bayes.settled(params, info, valid & ~small, (source, given))
@@ -273,7 +277,7 @@ def _reweighed(s, valid, source, *, num_classes=None, priors=None, shrinkage=0.0
     k, dtype = len(s.weight), s.weight.dtype
     given = _bayes.options(dtype, k, priors=priors, shrinkage=shrinkage)
     params, info = _discriminants(divisor, s, valid, given, None, source)
-    return params, info, info.status != Status.RANK_DEFICIENT
+    return params, info, _closed_form.settled(info)
 
 
 _closed_form.OFFERS[fit] = _closed_form.Offer(

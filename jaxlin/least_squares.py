@@ -381,12 +381,12 @@ class _Found(NamedTuple):
 
 def _solve(system, l2, mask) -> _Found:
     whole = system[0] + jnp.diag(l2)
-    return _solved(system, whole, _linalg.pseudo_inverse(whole, mask))
+    return _solved(system, _linalg.pseudo_inverse(whole, mask))
 
 
-def _solved(system, whole, inverse) -> _Found:
+def _solved(system, inverse) -> _Found:
     _, cross, square, level, centre = system
-    weights = _linalg.refined(inverse.matrix, whole, cross)
+    weights = _linalg.refined(inverse, cross)
     left = jnp.maximum(square - jnp.sum(weights * cross), 0)
     rough = ~(inverse.pivot >= WELL_CONDITIONED) | (left < WELL_CONDITIONED * square)
     spread = jnp.sqrt(jnp.maximum(square, 0))
@@ -452,13 +452,12 @@ def _as_hyperplane(found, valid, bias, source, rows=None):
 
 
 class _Factors(NamedTuple):
-    """The normal equations' matrix without and with the penalty, its inverse, and the rows' mean.
+    """The normal equations' matrix, its inverse with the penalty, and the rows' mean.
 
     valid: `()` bool, whether the penalty is
     """
 
     gram: jax.Array
-    whole: jax.Array
     inverse: _linalg.Inverse
     mean: jax.Array
     valid: jax.Array
@@ -472,21 +471,21 @@ def _factors(at: _closed_form.Still, k: int, *, num_classes=None, l2=0.0, bias=T
         gram = gram + mean[:, None] * mean[None, :]
     whole = gram + jnp.diag(l2)
     valid = jnp.all((l2 >= 0) & jnp.isfinite(l2))
-    return _Factors(gram, whole, _linalg.pseudo_inverse(whole), mean, valid)
+    return _Factors(gram, _linalg.pseudo_inverse(whole), mean, valid)
 
 
 def _relabelled(
     at: _closed_form.Still, factors: _Factors, sums: _closed_form.Sums, *, bias=True, **_
 ) -> tuple[Linear, jax.Array]:
     """The fit: labels are on one side of the normal equations only."""
-    gram, whole, inverse, mean, valid = factors
+    gram, inverse, mean, valid = factors
     share, cross = sums.share, sums.moved
     if bias:
         system = gram, cross, jnp.sum(share) - jnp.sum(share**2), share, mean
     else:
         cross = cross + share[:, None] * mean[None, :]
         system = gram, cross, jnp.sum(share), jnp.zeros_like(share), jnp.zeros_like(mean)
-    found = _solved(system, whole, inverse)
+    found = _solved(system, inverse)
     intercept = found.level - dot(found.weights, found.centre)
     sound = at.sound & valid & ~found.rough & jnp.all(sums.rows > 0)
     return Linear(weights=found.weights, bias=intercept), sound

@@ -6,10 +6,14 @@ toward the common one, `shrinkage` then toward a multiple of the identity. Choos
 where the classes differ in shape and each has many more rows than features.
 
 A class with no more rows than features has no covariance of its own: CLASS_TOO_SMALL and NaN,
-unless pooled or shrunk. Columns that are constant or duplicated are RANK_DEFICIENT: the form and
-the determinant are those of the range. Where rounding hides whether they are, STALLED, see `lda`;
+unless pooled, or shrunk from a scatter that is not 0, as that of one row is. Columns that are
+constant or duplicated in all of the data are RANK_DEFICIENT: the form and the determinant are those
+of the range. A class that does not vary in a direction in which another does, or in which their
+means differ, has a density without bound there: QUASI_SEPARABLE, or SEPARABLE where such directions
+tell all classes apart. It is given a small variance there, so that it has the rows on its plane and
+no others. Where rounding hides whether they are, STALLED, see `lda`;
 and so where data lie far from 0 beside their spread, as squares of that ratio cancel in a score.
-`residual` is 0, `objective` minus the mean log likelihood.
+`residual` is 0, `objective` minus the mean log likelihood, -inf where that has no bound.
 Shapes: `n` examples, `d` features, `k` classes.
 """
 
@@ -19,10 +23,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _bayes, _checks, _closed_form, _lanes, _scatter
+from jaxlin import _bayes, _checks, _closed_form, _flat, _lanes, _scatter
 from jaxlin._linalg import dot
 from jaxlin.moments import ClassMoments, per_class
-from jaxlin.types import Info, Quadratic, Status
+from jaxlin.types import Info, Quadratic
 
 
 def fit(
@@ -57,8 +61,8 @@ def fit(
 
     Returns:
       `(params, info)`, a Quadratic and an Info of status CONVERGED, RANK_DEFICIENT, STALLED (a
-      covariance may be singular, or only nearly), CLASS_TOO_SMALL or INVALID_DATA. An absent class
-      has bias -inf, all else 0. O(n k d^2).
+      covariance may be singular, or only nearly), QUASI_SEPARABLE, SEPARABLE, CLASS_TOO_SMALL or
+      INVALID_DATA. An absent class has bias -inf, all else 0. O(n k d^2).
 
     Raises:
       ValueError: shapes that do not fit; eagerly also data that are not valid.
@@ -149,9 +153,10 @@ def _discriminants(divisor, s, valid, given, mask, source, rows=None):
     priors = _bayes.class_priors(given, s)
     covariances = _bayes.class_covariances(s, divisor, given, mask)
     present = s.rows > 0
-    inverses = _bayes.inverses(covariances, present, mask)
+    seen, within = rows is not None, _bayes.tied_covariance(s, "n", _bayes.Options(), mask)
+    inverses = _flat.class_inverses(covariances, s, within, mask, seen=seen)
     d = _bayes.number_of_features(s, mask)
-    deficient = inverses.deficient & present
+    deficient = (inverses.deficient | (inverses.told > 0)) & present
     lacking = _bayes.few_rows(s, given, mask)
     small = jnp.any(lacking | (deficient & (s.rows.astype(d.dtype) <= d)))
     matrix = jnp.where(present[:, None, None], inverses.matrix, 0)
@@ -166,7 +171,8 @@ def _discriminants(divisor, s, valid, given, mask, source, rows=None):
     apart = s.offset - dot(priors, s.offset)[None, :]
     spread = jnp.sum(dot(matrix, apart[:, :, None])[..., 0] * apart, axis=1)
     coarse = _bayes.is_coarse(jnp.sum(terms, axis=(1, 2)), jnp.max(spread, initial=0) + d)
-    solved = _bayes.solved(inverses, rows, len(means), coarse=coarse)
+    told = _flat.status(inverses, present)
+    solved = _bayes.solved(inverses, rows, len(means), told=told, coarse=coarse)
     info = _bayes.verdict(s, valid, small, solved, objective)
     return _bayes.settled(params, info, valid & ~small, (source, given))
 
@@ -181,7 +187,7 @@ def _reweighed(
     k, dtype = len(s.weight), s.weight.dtype
     given = _bayes.options(dtype, k, priors=priors, shrinkage=shrinkage, pooling=pooling)
     params, info = _discriminants(divisor, s, valid, given, None, source)
-    return params, info, info.status != Status.RANK_DEFICIENT
+    return params, info, _closed_form.settled(info)
 
 
 _closed_form.OFFERS[fit] = _closed_form.Offer(

@@ -1,6 +1,7 @@
 """Separability in rational arithmetic: proves, or refutes, what a certificate claims."""
 
 import functools
+import itertools
 import math
 from fractions import Fraction
 
@@ -140,13 +141,25 @@ def rank(rows):
 @_once
 def rank_about_means(x, groups):
     """The rank of the rows less the mean of their group."""
-    rows = fractions(x)
-    apart = []
-    for group in np.unique(groups):
-        own = [row for row, g in zip(rows, groups, strict=True) if g == group]
-        # Differences from one of them span what differences from their mean do.
-        apart += [[a - b for a, b in zip(row, own[0], strict=True)] for row in own[1:]]
-    return rank(apart)
+    return rank(about_means(x, groups))
+
+
+def about_means(x, groups):
+    """What spans the rows less the mean of their group: differences from one of each."""
+    return [row for group in np.unique(groups) for row in differences(x[groups == group])]
+
+
+def differences(x):
+    first, *others = fractions(x)
+    return [[a - b for a, b in zip(row, first, strict=True)] for row in others]
+
+
+@_once
+def pairs_told_apart(x, y):
+    """Of pairs of classes, whether a direction in which no class varies tells them apart."""
+    within, first = orthogonal(about_means(x, y)), [x[y == c][:1] for c in np.unique(y)]
+    pairs = itertools.combinations(first, 2)
+    return [any(project(*differences(np.concatenate(pair)), within)) for pair in pairs]
 
 
 def orthogonal(rows):

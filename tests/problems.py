@@ -585,13 +585,23 @@ def _least_squares(problem: Problem) -> set[Status]:
     return {Status.CONVERGED} if held else _by_rank(problem, 1)
 
 
+def _tied(problem: Problem) -> set[Status]:
+    x, y, _ = problem.rows
+    apart = exact.pairs_told_apart(x, y)
+    if any(apart):
+        return {Status.SEPARABLE if all(apart) else Status.QUASI_SEPARABLE}
+    return _by_rank(problem, 2)
+
+
 def _per_class(problem: Problem) -> set[Status]:
     x, y, _ = problem.rows
     classes = [x[y == c] for c in np.unique(y)]
     if min(map(len, classes)) <= x.shape[1]:
         return {Status.CLASS_TOO_SMALL}
-    full = all(exact.rank_about_means(c, np.zeros(len(c))) == x.shape[1] for c in classes)
-    return {Status.CONVERGED if full else Status.RANK_DEFICIENT}
+    whole = exact.rank_about_means(x, np.zeros_like(y))
+    if any(exact.rank_about_means(c, np.zeros(len(c), int)) < whole for c in classes):
+        return {Status.SEPARABLE if all(exact.pairs_told_apart(x, y)) else Status.QUASI_SEPARABLE}
+    return _by_rank(problem, 1)
 
 
 def _limit(found: set[Status], problem: Problem) -> set[Status]:
@@ -657,7 +667,7 @@ def _one_vs_one(problem: Problem) -> set[Status]:
 FAILED = {Status.SEPARABLE, Status.QUASI_SEPARABLE, Status.NOT_SEPARABLE}
 RULES: dict[str, Callable[[Problem], set[Status]]] = {
     "least squares": _least_squares,
-    "tied": lambda problem: _by_rank(problem, 2),
+    "tied": _tied,
     "per class": _per_class,
     "smooth": _smooth,
     "firth": _firth,

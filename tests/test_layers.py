@@ -30,6 +30,7 @@ BELOW = [
     "_scatter",
     "_statistics",
     "_closed_form",
+    "_flat",
     "_bayes",
     "linear",
     "quadratic",

@@ -69,13 +69,13 @@ def long_products(a: jax.Array, b: jax.Array, more: jax.Array) -> tuple[jax.Arra
     product"). Trusted to `long_ulps` units of eps^2 of the terms' size.
     """
     (a, a_rest), (b, b_rest) = _halves(a.T), _halves(b[:, None])
-    upper, lost = _exact_sum(a * b, a * b_rest)
-    lower, less = _exact_sum(a_rest * b, a_rest * b_rest)
-    terms, least = _exact_sum(upper, lower)
+    upper, lost = exact_sum(a * b, a * b_rest)
+    lower, less = exact_sum(a_rest * b, a_rest * b_rest)
+    terms, least = exact_sum(upper, lower)
     lost += less + least
 
     def added(one, other):
-        total, less = _exact_sum(one[0], other[0])
+        total, less = exact_sum(one[0], other[0])
         return total, one[1] + other[1] + less
 
     zero = jnp.zeros((), a.dtype)
@@ -128,7 +128,7 @@ def _in_two(a: jax.Array) -> jax.Array:
     return jnp.pad(a, ((0, len(a) % 2), (0, 0))).reshape(2, -1, a.shape[1])
 
 
-def _exact_sum(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
+def exact_sum(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The rounded sum, and what it has lost (Knuth)."""
     total = a + b
     moved = total - a

@@ -9,6 +9,7 @@ with the g of all: few of many rows may be proof enough. Where the Hessian is si
 the proof is given on their range. Shapes as in `_passes`.
 """
 
+import functools
 import math
 from typing import NamedTuple
 
@@ -21,8 +22,6 @@ from jaxlin._frame import Problem
 from jaxlin._linalg import dot
 from jaxlin._passes import Point, Spec
 
-# The pulls of rows on a separating plane cancel to this part of their size.
-BALANCE = 0.01
 # Products of p terms are trusted beyond this many units of p * eps of their magnitude.
 ROUNDING_ULPS = 16
 
@@ -160,18 +159,21 @@ def recedes(
     """Whether `step`, cleaned, is a direction along which J falls for ever, some rows on its plane.
 
     The rows whose score along it is within `tail` of the size of its terms are put on the
-    plane exactly: the direction is projected on their null space. Then no row may oppose it, and
-    the rows on the plane must balance by themselves, in proportion to their own pull: if they do
-    not, they are still being separated.
+    plane: the direction is projected on their null space, and corrected by what they feel of it in
+    twice the digits. They must then feel nothing of it, but for the rounding of x itself: rows that
+    are only near one another are on no plane, and what looks like one may be a far optimum. No row
+    may oppose the direction, and the rows on the plane must balance by themselves, to `tail` of
+    their own pull: if they do not, they are still being separated.
     """
     m, p = step.shape
     free = problem.free[None, :] & problem.used[:, None]
     step = jnp.where(free, step, 0)
-    eps = jnp.finfo(step.dtype).eps
+    eps = float(jnp.finfo(step.dtype).eps)
     first, second = np.triu_indices(m)
 
-    def along(block, *directions):
-        """Columns, contrasts, and the contrasts' scores, and the sizes that round them.
+    def along(block):
+        """Columns, squared lengths, contrasts, their Agreement; which count, which are near, each
+        near one's part of the square, and how near that is.
 
         An entry of a direction is rounded with its largest, so a row of terms that are all rounding
         has the size of any other.
@@ -179,26 +181,24 @@ def recedes(
         z = jnp.where(problem.free[None, :], _frame.columns(problem, block), 0)
         z = z * problem.spread[None, :]
         contrasts, found = _contrasts(spec, problem, block)
+        u = jnp.sum(z[:, None, :] * step[None], axis=2)
+        score = jnp.sum(contrasts * u[:, None, :], axis=2)
+        size = jnp.sum(jnp.abs(z), axis=1) * jnp.max(jnp.abs(step))
+        slack = tail * jnp.sum(jnp.abs(contrasts), axis=2) * size[:, None]
         live = ~found.inert & (block.weight > 0)[:, None]
-        scores, sizes = [], []
-        for direction in directions:
-            u = jnp.sum(z[:, None, :] * direction[None], axis=2)
-            scores.append(jnp.sum(contrasts * u[:, None, :], axis=2))
-            size = jnp.sum(jnp.abs(z), axis=1) * jnp.max(jnp.abs(direction))
-            sizes.append(jnp.sum(jnp.abs(contrasts), axis=2) * size[:, None])
-        return z, contrasts, found, live, scores, sizes
+        norm = jnp.sum(contrasts**2, axis=2)
+        near = live & (jnp.abs(score) <= slack)
+        share = jnp.where(near, 1 / jnp.where(norm > 0, norm, 1), 0)
+        length = jnp.sum(z * z, axis=1)
+        return z, jnp.where(length > 0, length, 1), contrasts, found, live, near, share, slack
 
     def on_plane(block):
-        z, contrasts, found, live, (score,), (size,) = along(block, step)
-        near = live & (jnp.abs(score) <= tail * size)
+        z, length, contrasts, found, _, near, share, _ = along(block)
         slope = _passes.slopes(spec, problem, block, point.theta)
         pull = jnp.where(near, found.sign * slope, 0)
         pull = jnp.sum(pull[:, :, None] * contrasts, axis=1)
-        norm = jnp.sum(contrasts**2, axis=2)
-        share = jnp.where(near, 1 / jnp.where(norm > 0, norm, 1), 0)
         square = dot(jnp.swapaxes(contrasts * share[:, :, None], 1, 2), contrasts)
-        length = jnp.sum(z * z, axis=1)
-        unit = z / jnp.sqrt(jnp.where(length > 0, length, 1))[:, None]
+        unit = z / jnp.sqrt(length)[:, None]
         weighted = unit[:, None, :] * square[:, first, second][:, :, None]
         sums = (
             dot(weighted.reshape(len(unit), -1).T, unit),
@@ -213,19 +213,50 @@ def recedes(
     held = jnp.where(free, 0, 1).astype(step.dtype).reshape(-1)
     values, vectors = _linalg.eigh(square + jnp.diag(held))
     small = values <= ROUNDING_ULPS * m * p * eps * jnp.max(values, initial=0)
-    cleaned = dot(vectors, jnp.where(small, dot(vectors.T, step.reshape(-1)), 0)).reshape(m, p)
+    inverse = jnp.where(small, 0, 1 / jnp.where(small, 1, values))
 
-    def opposition(block):
-        _, _, found, live, (score, clean), (size, clean_size) = along(block, step, cleaned)
-        slack = tail * size
-        agreed = jnp.where(found.tight, -jnp.abs(clean), clean)
-        rounding = ROUNDING_ULPS * m * p * eps * clean_size
-        far = jnp.abs(score) > slack
-        worst = jnp.where(far, slack / 2 - agreed, jnp.abs(agreed) - rounding)
-        return (), jnp.max(jnp.where(live, worst, -jnp.inf))
+    def through(values, thetas):
+        """The params `(2, K, d + 1)` of a function of the near rows' square times the thetas."""
+        moved = dot(dot(thetas.reshape(2, m * p), vectors) * values[None, :], vectors.T)
+        leave = functools.partial(_frame.leave, problem, bias=spec.bias)
+        planes = jax.vmap(leave)(moved.reshape(2, m, p))
+        return jnp.concatenate([planes.weights, planes.bias[:, :, None]], axis=2)
 
-    _, worst = _rows.fold(opposition, problem.rows, entries)
-    balanced = _linalg.largest(jnp.abs(force)) <= BALANCE * jnp.max(size, initial=0)
+    def opposed(planes, lost):
+        """The moments of what near rows feel of params and what they lost, and any row's worst."""
+        flat = planes.reshape(-1, planes.shape[2])
+
+        def opposition(block):
+            z, length, contrasts, found, live, near, share, slack = along(block)
+            whole = jnp.concatenate([block.x, jnp.ones((len(z), 1), z.dtype)], axis=1)
+            products = jax.vmap(_linalg.long_products, in_axes=(None, 0, 0), out_axes=1)
+            scores, fine = products(block.x, flat[:, :-1], flat[:, -1])
+            fine = fine + dot(whole, lost.reshape(flat.shape).T)
+            scores, fine = (a.reshape(len(z), 2, -1) for a in (scores, fine))
+            value = agreement(scores, block.y).value + agreement(fine, block.y).value
+            felt = jnp.abs(value) - dot(jnp.abs(whole), rounded.T)[:, :, None]
+            clear = slack / 2 - jnp.where(found.tight, -jnp.abs(value[:, 0]), value[:, 0])
+            worst = jnp.where(near, jnp.max(felt, axis=1), clear)
+            pull = jnp.sum((value * share[:, None])[..., None] * contrasts[:, None], axis=2)
+            moments = dot(pull.reshape(len(z), -1).T, z / length[:, None])
+            return moments, jnp.max(jnp.where(live, worst, -jnp.inf))
+
+        return _rows.fold(opposition, problem.rows, entries)
+
+    agreement = jax.vmap(jax.vmap(spec.agreement, in_axes=(0, None)))
+    # Rows on a plane feel nothing of the step, nor of any other direction in their null space. Of
+    # one that a few digits make, they might.
+    other = jnp.cos(jnp.arange(m * p, dtype=step.dtype)).reshape(m, p)
+    other = jnp.where(free, _linalg.largest(jnp.abs(step)) * other, 0)
+    cleaned = through(small.astype(step.dtype), jnp.stack([step, other]))
+    # The rounding of x, in any of the scores, and what twice the digits miss.
+    least = _linalg.long_ulps(p) * eps**2 * _linalg.largest(jnp.abs(step))
+    missed = _frame.with_bias(_frame.unscaled(problem), jnp.sum(problem.sizes[0]), True)
+    of_x = eps * jnp.max(jnp.abs(cleaned[:, :, :-1]), axis=1)
+    rounded = jnp.pad(of_x, ((0, 0), (0, 1))) + (least * missed)[None, :]
+    moments, _ = opposed(cleaned, jnp.zeros_like(cleaned))
+    _, worst = opposed(*_linalg.exact_sum(cleaned, -through(inverse, moments)))
+    balanced = _linalg.largest(jnp.abs(force)) <= tail * jnp.max(size, initial=0)
     return (worst <= 0) & balanced & (some > 0)
 
 

@@ -28,6 +28,7 @@ from jaxlin import (
     softmax,
     solvers,
 )
+from tests import exact
 from tests.public import thorough
 from tests.reference import oracle
 
@@ -775,6 +776,73 @@ def test_one_row_that_crosses_by_a_hair_is_an_optimum(hair):
         assert info.status == Status.CONVERGED
     _, info = logistic.fit(x[:8], y[:8])
     assert info.status == Status.QUASI_SEPARABLE
+
+
+def splits_but_for_rounding(x, y):
+    """Whether a plane splits the classes once each entry of x may move by a few units of rounding.
+
+    Minimises the scores' size, |x| |w| over all rows, of planes with a total agreement of 1.
+    """
+    eps, x = float(np.finfo(x.dtype).eps), x.astype(float)
+    sign, nothing = 2 * y[:, None] - 1, np.zeros((len(x), 2))
+    score = np.hstack([sign * x, -sign * x, sign, -sign])
+    size = np.hstack([abs(x), abs(x), nothing])
+    one = dict(A_eq=score.sum(0)[None], b_eq=[1])
+    found = linprog(size.sum(0), A_ub=-(score + eps * size), b_ub=np.zeros(len(x)), **one)
+    return found.status == 0 and found.fun < 0.02 / eps
+
+
+@pytest.mark.parametrize("fit", [logistic.fit, partial(softmax.fit, num_classes=2)])
+@pytest.mark.parametrize("number", [400, thorough(8_000)])
+def test_rows_near_one_another_are_not_taken_for_rows_on_a_plane(number, fit):
+    """No verdict of float32 is false of its float32 data, by exact linear programs.
+
+    Rows differ by 2^-8 to 2^-18, which is 32 units of rounding and more: a plane through one is
+    about through the other, and where their labels cross there is an optimum, far out.
+    """
+    rng = np.random.default_rng(number)
+    x, y = np.zeros((number, 10, 3)), np.zeros((number, 10), int)
+    rows, columns = rng.integers(4, 11, size=number), rng.integers(1, 4, size=number)
+    for i in range(number):
+        base = rng.integers(-2, 3, size=(10, columns[i]))
+        side = np.sign(base @ rng.integers(-2, 3, size=columns[i]))
+        y[i] = np.where(side == 0, rng.integers(2, size=10), side > 0)
+        hair = np.ldexp(1.0, -rng.integers(8, 19)) * rng.integers(-1, 2, size=base.shape)
+        x[i, :, : columns[i]] = base + hair
+    x = x.astype(np.float32)
+    weight = (np.arange(10)[None, :] < rows[:, None]).astype(np.float32)
+    found = jax.jit(jax.vmap(lambda x, y, w: fit(x, y, sample_weight=w)[1].status))(x, y, weight)
+    told = {"overlapping": set(), "quasi-separable": set(), "separable": set()}
+    for i in range(number):
+        own, label = x[i, : rows[i], : columns[i]], y[i, : rows[i]]
+        status = Status(int(found[i]))
+        if len(set(label)) < 2:
+            continue
+        kind = exact.kind(own, label)
+        split = status in (Status.SEPARABLE, Status.QUASI_SEPARABLE)
+        if kind != "overlapping" or not (split and splits_but_for_rounding(own, label)):
+            told[kind].add(status)
+    told = {kind: found - {Status.STALLED, Status.MAX_STEPS} for kind, found in told.items()}
+    assert told["overlapping"] <= {Status.CONVERGED, Status.RANK_DEFICIENT}
+    assert told["quasi-separable"] == {Status.QUASI_SEPARABLE}
+    assert told["separable"] <= {Status.QUASI_SEPARABLE, Status.SEPARABLE}
+
+
+@pytest.mark.parametrize("hair, slope", [(1e-4, 10.596344991723), (1e-6, 15.2018008711900)])
+def test_in_float32_labels_that_cross_by_a_hair_have_an_optimum(hair, slope):
+    """Not a plane with two rows on it: the slope is that of 40 digits on the same numbers."""
+    x, y = np.array([[-1], [hair], [0], [1]], np.float32), np.array([0, 0, 1, 1])
+    lanes = jax.vmap(logistic.fit, in_axes=(0, None))
+    for found, info in (
+        logistic.fit(x, y),
+        jax.jit(partial(logistic.fit, l2=0.0))(x, y),
+        jax.tree.map(lambda a: a[0], jax.jit(lanes)(np.stack([x, 2 * x]), y)),
+    ):
+        assert info.status == Status.CONVERGED
+        np.testing.assert_allclose(found.weights, slope, rtol=1e-5)
+    found, info = softmax.fit(x, y)
+    assert info.status == Status.CONVERGED
+    np.testing.assert_allclose(found.weights[1] - found.weights[0], slope, rtol=1e-5)
 
 
 def test_where_every_weight_is_penalised_nothing_recedes():

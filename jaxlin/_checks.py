@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxlin import _words
 from jaxlin.types import Info, Status
 
 
@@ -27,10 +28,6 @@ class Axis:
 
 # Rows of a column that are looked at for what a narrower dtype leaves of it.
 SAMPLED_ROWS = 2048
-HINTS = {
-    "O": " (columns of mixed kinds become numbers by .astype(float))",
-    "U": " (labels.encode numbers any values)",
-}
 
 
 class Table(NamedTuple):
@@ -310,8 +307,7 @@ def refuse_inexact(y: jax.Array | np.ndarray) -> None:
     """Raise a TypeError unless `y` holds integers or booleans."""
     if not (jnp.issubdtype(y.dtype, jnp.integer) or y.dtype == jnp.bool_):
         raise TypeError(
-            f"y: expected integer or bool class indices, got dtype {y.dtype}; "
-            "labels.encode numbers any values"
+            f"y: expected integer or bool class indices, got dtype {y.dtype}; {_words.ENCODE}"
         )
 
 
@@ -331,10 +327,9 @@ def array(value: Any, name: str) -> jax.Array:
     if isinstance(value, jax.Array):
         return value  # jnp.asarray would say the same after 20 microseconds
     if not holds_arrays(value):
-        value = np.asarray(value)
+        given, value = value, np.asarray(value)
         if value.dtype.kind not in "biufV":  # V: the half precisions that numpy has no letter for
-            hint = HINTS.get(value.dtype.kind, "")
-            raise TypeError(f"{name}: expected numbers, got dtype {value.dtype}{hint}")
+            raise TypeError(_words.no_numbers(given, value, name))
         # Without 64-bit integers jnp.asarray would wrap, and a wrapped label looks valid.
         if value.dtype.kind in "iu" and value.dtype.itemsize == 8:
             limits = np.iinfo(jax.dtypes.canonicalize_dtype(value.dtype))

@@ -5,6 +5,7 @@ other labels. Here they are ranked on the host, or refused.
 """
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -84,16 +85,17 @@ def class_index(value: Any, k: int, name: str) -> tuple[jax.Array, jax.Array]:
 
 
 def jit(f: Callable, **keywords: Any) -> Callable:
-    """`jax.jit`, at whose door integers of the host are clipped as `array` has it, not wrapped."""
+    """`jax.jit`, at whose door what is of the host is read as `array` does: clipped or refused."""
     compiled = jax.jit(f, **keywords)
+    names = tuple(inspect.signature(f).parameters)
 
-    def clipped(a: Any) -> Any:
-        wide = isinstance(a, np.ndarray | np.generic) and a.dtype.kind in "iu"
-        return _checks.array(a, "y") if wide else a
+    def read(name: str, a: Any) -> Any:
+        of_host = hasattr(a, "__array__") or isinstance(a, list)
+        return _checks.array(a, name) if of_host else a
 
     @functools.wraps(f)
     def call(*arguments: Any, **options: Any) -> Any:
-        named = {name: clipped(a) for name, a in options.items()}
-        return compiled(*map(clipped, arguments), **named)
+        named = {name: read(name, a) for name, a in options.items()}
+        return compiled(*map(read, names, arguments), **named)
 
     return call

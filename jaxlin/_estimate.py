@@ -124,12 +124,17 @@ def number_of_scores(params: Any) -> int | None:
     return len(params.bias) if isinstance(params, Linear) else None
 
 
-def checked(params: Any, d: int, dtype: Any) -> Any:
+def checked(params: Any, d: int, dtype: Any, name: str = "params") -> Any:
     """The params in `dtype`, of d features."""
-    lead = np.shape(params.bias)
+    lead, width = np.shape(params.bias), np.shape(params.weights)[-1:]
+    if width and width[0] < d:
+        raise ValueError(
+            f"{name}.weights: expected shape {(*lead, d)}, got {np.shape(params.weights)}; a model "
+            "of fewer columns is a fit to all of x with feature_mask, False where one is left out"
+        )
     return type(params)(
-        weights=_checks.shaped(params.weights, (*lead, d), dtype, "params.weights"),
-        bias=_checks.shaped(params.bias, lead, dtype, "params.bias"),
+        weights=_checks.shaped(params.weights, (*lead, d), dtype, f"{name}.weights"),
+        bias=_checks.shaped(params.bias, lead, dtype, f"{name}.bias"),
     )
 
 

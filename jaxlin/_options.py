@@ -7,8 +7,9 @@ program is made of (a solver, a loss, `bias=False`) and what it may be called wi
 
 import functools
 import inspect
+import re
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +18,14 @@ import numpy as np
 from jaxlin import _checks
 
 ALWAYS_STATIC = ("num_classes",)
+# What jax raises where a value is asked for that is not known while a program is made.
+UNKNOWN = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
+)
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Options(NamedTuple):
@@ -40,6 +49,30 @@ def split(options: dict[str, Any], dtype: Any) -> Options:
     }
     static = tuple(sorted((n, _hashable(n, v)) for n, v in options.items() if n not in traced))
     return Options(static=static, traced=traced)
+
+
+def explained(f: Callable[P, R]) -> Callable[P, R]:
+    """A function of a fit and its options, which names the option whose value the fit asks for."""
+
+    @functools.wraps(f)
+    def call(*arguments: P.args, **options: P.kwargs) -> R:
+        try:
+            return f(*arguments, **options)
+        except UNKNOWN as error:
+            names = re.findall(r"value of the argument \w+(?:\[\d\])?\['(\w+)'\]", str(error))
+            if names:
+                said = (
+                    f"{names[0]}: the fit asks for its value, but numbers among the options are "
+                    f"traced, so that one program serves all; hand on "
+                    f"functools.partial(fit, {names[0]}=...), which keeps it static"
+                )
+            elif isinstance(error, jax.errors.TracerArrayConversionError):
+                said = "a fit or metric of numpy: they are traced, so write them in jax.numpy"
+            else:
+                raise
+            raise TypeError(said) from error
+
+    return call
 
 
 def join(options: Options) -> dict[str, Any]:

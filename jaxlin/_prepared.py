@@ -9,7 +9,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from jaxlin import _checks, _draws, _options, features
+from jaxlin import _checks, _draws, _options, _words, features
 from jaxlin.types import Info
 
 Fit = Callable[..., tuple[Any, Info]]
@@ -18,6 +18,7 @@ Fit = Callable[..., tuple[Any, Info]]
 @functools.cache
 def on_standardized(fit: Fit) -> Fit:
     """As `resample.on_standardized`."""
+    _words.refuse_no_fit(fit)
 
     def fit_on_standardized(
         x: Any, y: Any, *, sample_weight: Any = None, feature_mask: Any = None, **options: Any
@@ -50,6 +51,7 @@ def on_standardized(fit: Fit) -> Fit:
 @functools.cache
 def on_balanced(fit: Fit) -> Fit:
     """As `resample.on_balanced`."""
+    _words.refuse_no_fit(fit)
 
     def fit_on_balanced(
         x: Any, y: Any, *, sample_weight: Any = None, **options: Any

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jaxlin import _checks, _rows, _sheet, _stream
+from jaxlin import _checks, _rows, _sheet, _stream, _words
 from jaxlin._numerals import number
 
 # Of x in a block.
@@ -299,8 +299,10 @@ def judge(i, x, y, weight, shape, k, feature_mask, *, soft=True, real=False):
     """Raise what is wrong with block i, with its row."""
     if x.ndim != 2:
         raise ValueError(f"block {i}: expected x of shape (rows, d), got {x.shape}")
-    if x.dtype.fields is not None or x.dtype.kind not in "fiubV" or y.dtype.kind not in "fiub":
-        raise TypeError(f"block {i}: expected numbers, got x {x.dtype} and y {y.dtype}")
+    if x.dtype.fields is not None or x.dtype.kind not in "fiubV":
+        raise TypeError(f"block {i}: {_words.no_numbers(x, x, 'x')}")
+    if y.dtype.kind not in "fiub":
+        raise TypeError(f"block {i}: {_words.no_numbers(y, y, 'y')}")
     if y.ndim > 2 or (y.ndim == 2 and y.dtype.kind != "f"):
         raise ValueError(f"block {i}: expected one class index per row, got y {y.dtype} {y.shape}")
     if feature_mask is not None and np.shape(feature_mask) != x.shape[1:]:

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlin import _checks
+from jaxlin import _checks, _words
 from jaxlin._linalg import dot
 
 
@@ -70,6 +70,7 @@ def breast_cancer() -> Dataset:
     return _load("breast_cancer.csv")
 
 
+@_words.keyed
 def separable(key: jax.Array, n: int, d: int, *, margin: Any = 0.1) -> tuple[jax.Array, jax.Array]:
     """Two classes on either side of a random plane, none nearer to it than `margin`.
 
@@ -96,6 +97,7 @@ def separable(key: jax.Array, n: int, d: int, *, margin: Any = 0.1) -> tuple[jax
     return _separable(key, n, d, _number(margin, "margin"))
 
 
+@_words.keyed
 def gaussians(
     key: jax.Array, n: int, d: int, *, num_classes: int = 2, separation: Any = 3.0
 ) -> tuple[jax.Array, jax.Array]:
@@ -128,6 +130,7 @@ def gaussians(
     return _gaussians(key, n, d, num_classes, _number(separation, "separation"))
 
 
+@_words.keyed
 def ball(
     key: jax.Array, n: int, d: int, *, radius: Any = 1.0, margin: Any = 0.1
 ) -> tuple[jax.Array, jax.Array]:
@@ -159,6 +162,7 @@ def ball(
     return _ball(key, n, d, _number(radius, "radius"), _number(margin, "margin"))
 
 
+@_words.keyed
 def moons(key: jax.Array, n: int, *, noise: Any = 0.1) -> tuple[jax.Array, jax.Array]:
     """Two interleaved half circles in the plane, of radius 1, which no line separates.
 

@@ -130,6 +130,7 @@ def shard(
     return x, y, weight
 
 
+@_options.explained
 def _over(fit, mesh, axis, x, y, options):
     _checks.refuse_other_rows(x=x, y=y, sample_weight=options.get("sample_weight"))
     x, y = _checks.matrix(x), _checks.array(y, "y")

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlin import _checks, _rows
+from jaxlin import _checks, _rows, _words
 from jaxlin._linalg import dot, power_of_two
 from jaxlin.types import Hyperplane, Linear, Pairwise
 
@@ -184,6 +184,7 @@ def cosine(x: Any) -> jax.Array:
     return jnp.cos(x)
 
 
+@_words.keyed
 def fourier(key: jax.Array, d: int, *, num_features: int, scale: Any = 1.0) -> Fourier:
     """Draw random Fourier features of the Gaussian kernel exp(-|x - z|^2 / (2 scale^2)).
 

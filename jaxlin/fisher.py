@@ -20,7 +20,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _bayes, _checks, _flat, _linalg, _options, _rows, _scatter, _statistics
+from jaxlin import (
+    _bayes,
+    _checks,
+    _flat,
+    _linalg,
+    _options,
+    _rows,
+    _scatter,
+    _statistics,
+    _words,
+)
 from jaxlin._linalg import dot
 from jaxlin.types import Hyperplane, Info, Status
 
@@ -106,6 +116,7 @@ def least_error(projection: jax.Array, y: jax.Array, *, sample_weight: jax.Array
       >>> fisher.least_error(p, y, sample_weight=jnp.ones(4)).item()
       6.0
     """
+    y = _checks.array(y, "y")
     place = jnp.where(sample_weight > 0, projection, jnp.inf)
     order = jnp.argsort(place)
     place, weight, label = place[order], sample_weight[order], y[order] > 0
@@ -121,6 +132,7 @@ def least_error(projection: jax.Array, y: jax.Array, *, sample_weight: jax.Array
     return low[best] + (high[best] - low[best]) / 2
 
 
+@_words.a_fit
 def fit(
     x: Any,
     y: Any,
@@ -285,6 +297,7 @@ def rayleigh_quotient(
 
 def _projected(projection, y, sample_weight, axis):
     """Size, mean and scatter of the projections of each class, `(2,)` each."""
+    y = _checks.array(y, "y")
     member = jnp.stack([y < 1, y > 0])
     weight = jnp.where(member, sample_weight[None, :], 0)
     sums = jnp.sum(weight, axis=1), jnp.sum(weight * projection[None, :], axis=1)

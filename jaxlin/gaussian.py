@@ -20,12 +20,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _bayes, _checks, _closed_form, _flat, _lanes, _linalg, _scatter
+from jaxlin import _bayes, _checks, _closed_form, _flat, _lanes, _linalg, _scatter, _words
 from jaxlin._linalg import dot
 from jaxlin.moments import ClassMoments, TiedMoments, per_class, tied
 from jaxlin.types import Gaussian, Info, Linear, Quadratic, TiedGaussian
 
 
+@_words.a_fit
 def fit(
     x: Any,
     y: Any,
@@ -82,6 +83,7 @@ def fit(
     return params, info
 
 
+@_words.a_fit
 def fit_tied(
     x: Any,
     y: Any,
@@ -321,6 +323,7 @@ def log_probabilities(params: Gaussian | TiedGaussian, x: Any) -> jax.Array:
     return jax.nn.log_softmax(log_joint(params, x), axis=-1)
 
 
+@_words.keyed
 @functools.partial(jax.jit, static_argnames="num_samples")
 def sample(
     key: jax.Array, params: Gaussian | TiedGaussian, num_samples: int

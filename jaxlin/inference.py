@@ -428,7 +428,8 @@ def likelihood_ratio(
         )
     keywords = dict(l2=0.0, sample_weight=sample_weight, feature_mask=feature_mask, offset=offset)
     arguments = _estimate.given(params, x, y, **keywords)
-    null = _estimate.given(null_params, x, y, **keywords).params
+    d, dtype = arguments.data.x.shape[1], arguments.params.weights.dtype
+    null = _estimate.checked(null_params, d, dtype, "null_params")
     if degrees is not None:
         degrees = _checks.scalar(degrees, null.weights.dtype, "degrees")
     check = _checks.static(check, bool, "check")

@@ -28,12 +28,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _bayes, _checks, _closed_form, _flat, _lanes, _linalg, _rows, _scatter
+from jaxlin import _bayes, _checks, _closed_form, _flat, _lanes, _linalg, _rows, _scatter, _words
 from jaxlin._linalg import dot
 from jaxlin.moments import ClassMoments, TiedMoments, tied
 from jaxlin.types import Info, Linear
 
 
+@_words.a_fit
 def fit(
     x: Any,
     y: Any,

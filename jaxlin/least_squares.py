@@ -53,6 +53,7 @@ from jaxlin import (
     _rows,
     _scatter,
     _statistics,
+    _words,
     linear,
 )
 from jaxlin._linalg import dot
@@ -64,6 +65,7 @@ from jaxlin.types import Hyperplane, Info, Linear, Status
 WELL_CONDITIONED = 1 / 16
 
 
+@_words.a_fit
 def fit(
     x: Any,
     y: Any,
@@ -143,6 +145,7 @@ def fit_from_moments(
     return _from_moments(_checks.static(bias, bool, "bias"), s, l2)
 
 
+@_words.a_fit
 def regress(
     x: Any,
     t: Any,

@@ -49,6 +49,7 @@ from jaxlin import (
     _proof,
     _risk,
     _rows,
+    _words,
     losses,
     solvers,
 )
@@ -60,6 +61,7 @@ from jaxlin.types import Hyperplane, Info, Linear, Status
 SLACK = 8
 
 
+@_words.a_fit
 def fit(
     x: Any,
     y: Any,
@@ -164,6 +166,7 @@ def fit(
     return params, info
 
 
+@_words.a_fit
 def fit_firth(
     x: Any,
     y: Any,

@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlin import _checks, _lanes, _options, _rows, linear, pairwise
+from jaxlin import _checks, _lanes, _options, _rows, _words, linear, pairwise
 from jaxlin.types import Hyperplane, Info, Linear, Pairwise, Status
 
 Fit = Callable[..., tuple[Any, Info]]
@@ -104,6 +104,7 @@ def one_vs_one(fit: Fit) -> Fit:
 @functools.cache
 def _combined(program: Callable, fit: Fit, name: str) -> Fit:
     """The fit of k classes of this name; its params are what the program returns."""
+    _words.refuse_no_fit(fit)
 
     def combined(
         x: Any,
@@ -122,9 +123,12 @@ def _combined(program: Callable, fit: Fit, name: str) -> Fit:
     return _options.with_arguments_of(fit, combined, but=("init",))
 
 
+@_options.explained
 def _run(program, fit, x, y, num_classes, sample_weight, key, axis_name, options):
     mask = options.get("feature_mask")
     data = _checks.table(x, y, sample_weight=sample_weight, feature_mask=mask, axis_name=axis_name)
+    if key is not None:
+        _words.refuse_other_than_key(key)
     if axis_name is not None:
         options = {**options, "axis_name": axis_name}
     k = _checks.number_of_classes(num_classes, y, sample_weight)

@@ -122,7 +122,7 @@ def _checked(params: Pairwise, x: Any) -> tuple[Pairwise, jax.Array]:
     count = weights.shape[0]
     if math.isqrt(8 * count + 1) ** 2 != 8 * count + 1 or not count:
         raise ValueError(f"params: expected k (k - 1) / 2 planes for k classes, got {count}")
-    return Pairwise(weights=weights, bias=bias), jnp.asarray(x)
+    return Pairwise(weights=weights, bias=bias), _checks.array(x, "x")
 
 
 def _margins(params: Pairwise, x: jax.Array) -> jax.Array:

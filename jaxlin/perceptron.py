@@ -34,11 +34,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlin import _checks, _implicit, _loops, _rows, _visits
+from jaxlin import _checks, _implicit, _loops, _rows, _visits, _words
 from jaxlin._linalg import dot, power_of_two
 from jaxlin.types import Hyperplane, Info, Status
 
 
+@_words.a_fit
 def fit(
     x: Any,
     y: Any,
@@ -83,6 +84,7 @@ def fit(
     return _checked_fit(_PLAIN, x, y, *options)
 
 
+@_words.a_fit
 def fit_averaged(
     x: Any,
     y: Any,
@@ -131,6 +133,7 @@ def fit_averaged(
     return _checked_fit(_AVERAGED, x, y, *options)
 
 
+@_words.a_fit
 def fit_pocket(
     x: Any,
     y: Any,
@@ -333,8 +336,8 @@ def _checked_fit(method, x, y, key, init, step_size, max_epochs, sample_weight, 
     step_size = _checks.scalar(step_size, _checks.working_dtype(data.x), "step_size")
     max_epochs = _checks.count(max_epochs, "max_epochs")
     _checks.static(bias, bool, "bias")
-    if key is not None and not isinstance(key, jax.Array | np.ndarray):
-        raise TypeError(f"key: expected a PRNG key, as of jax.random.key(0), got {key!r}")
+    if key is not None:
+        _words.refuse_other_than_key(key)
     finite: dict[str, Any] = {}
     if init is not None:
         init = _cast(init, data, "init")

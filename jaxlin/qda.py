@@ -23,12 +23,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _bayes, _checks, _closed_form, _flat, _lanes, _scatter
+from jaxlin import _bayes, _checks, _closed_form, _flat, _lanes, _scatter, _words
 from jaxlin._linalg import dot
 from jaxlin.moments import ClassMoments, per_class
 from jaxlin.types import Info, Quadratic
 
 
+@_words.a_fit
 def fit(
     x: Any,
     y: Any,

@@ -40,6 +40,7 @@ from jaxlin import (
     _paths,
     _platform,
     _prepared,
+    _words,
     metrics,
 )
 from jaxlin.types import Info, Status
@@ -57,6 +58,7 @@ Fit = Callable[..., tuple[Any, Info]]
 Metric = Callable[..., Any]
 
 
+@_words.keyed
 def kfold(key: jax.Array, n: int, *, folds: int) -> jax.Array:
     """Deal `n` rows at random into folds of equal size, give or take one.
 
@@ -83,6 +85,7 @@ def kfold(key: jax.Array, n: int, *, folds: int) -> jax.Array:
     return _draws.kfold(key, n, _number_of_folds(folds, n))
 
 
+@_words.keyed
 def stratified_kfold(key: jax.Array, y: Any, *, folds: int) -> jax.Array:
     """Deal the rows of each class at random and evenly into folds.
 
@@ -164,6 +167,7 @@ def leave_one_out(n: int) -> jax.Array:
     return 1 - jnp.eye(n)
 
 
+@_words.keyed
 def bootstrap(key: jax.Array, n: int, *, draws: int) -> jax.Array:
     """How often each row occurs among n rows drawn with replacement (Efron, 1979).
 
@@ -187,6 +191,7 @@ def bootstrap(key: jax.Array, n: int, *, draws: int) -> jax.Array:
     return _draws.bootstrap(key, _at_least(n, 1, "n"), _at_least(draws, 1, "draws"))
 
 
+@_words.keyed
 def bayesian_bootstrap(key: jax.Array, n: int, *, draws: int) -> jax.Array:
     """Weights of rows drawn from a flat Dirichlet distribution (Rubin, 1981).
 
@@ -251,6 +256,7 @@ def balanced(y: Any, *, num_classes: int | None = None, sample_weight: Any = Non
     return _draws.balanced(y, weight, k, _checks.Axis())
 
 
+@_words.keyed
 def permutations(key: jax.Array, y: Any, *, draws: int, strata: Any = None) -> jax.Array:
     """The labels dealt out anew, among all rows or within each stratum.
 
@@ -335,6 +341,7 @@ def pad(datasets: Any) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
     )
 
 
+@_options.explained
 def refit(
     fit: Fit, x: Any, y: Any, weights: Any, *, batch_size: int | None = None, **options: Any
 ) -> tuple[Any, Info]:
@@ -375,6 +382,7 @@ def refit(
     return found, info
 
 
+@_options.explained
 def cross_validate(
     fit: Fit,
     metric: Metric,
@@ -432,6 +440,7 @@ def cross_validate(
       >>> values["right"].tolist(), values["auc"].tolist()
       ([1.0, 1.0], [1.0, 1.0])
     """
+    _words.refuse_other_metric(metric)
     problem = _problem(fit, x, y, weights, sample_weight, options)
     if held_out is not None:
         weights = problem.weights
@@ -442,6 +451,8 @@ def cross_validate(
     return values, info
 
 
+@_options.explained
+@_words.keyed
 def permutation_test(
     key: jax.Array,
     fit: Fit,
@@ -497,6 +508,7 @@ def permutation_test(
       >>> value.item(), null.shape, p.item() < 0.1
       (1.0, (99,), True)
     """
+    _words.refuse_other_metric(metric)
     problem = _problem(fit, x, y, weights, sample_weight, options)
     strata = _strata(strata, x)
     value, null, info = _permutation_test(
@@ -515,6 +527,7 @@ def permutation_test(
     return value, null, jax.tree.map(_p_value, value, null, larger)
 
 
+@_options.explained
 def regularization_path(
     fit: Fit, x: Any, y: Any, *, l2: Any, batch_size: int | None = None, **options: Any
 ) -> tuple[Any, Info]:
@@ -545,8 +558,8 @@ def regularization_path(
       [0.024, 0.191, 0.637]
     """
     sample_weight = options.pop("sample_weight", None)
-    l2 = _penalties(fit, l2)
     problem = _problem(fit, x, y, None, sample_weight, options)
+    l2 = _penalties(fit, l2)
     n, d = problem.data[0].shape
     size = _lanes.chunk_size(batch_size, len(l2), n, d, problem.dtype)
     if batch_size is None and _platform.on_one_cpu() and _is_warm(fit, problem.options):
@@ -556,6 +569,7 @@ def regularization_path(
     return params, info
 
 
+@_options.explained
 def select(
     fit: Fit,
     metric: Metric,
@@ -615,9 +629,9 @@ def select(
       >>> round(best.item(), 3), info.status.item()
       (1.0, 0)
     """
-    l2 = _penalties(fit, l2)
+    _words.refuse_other_metric(metric)
     problem = _problem(fit, x, y, weights, sample_weight, options)
-    l2 = l2.astype(problem.dtype)
+    l2 = _penalties(fit, l2).astype(problem.dtype)
     rule = (bool(_larger(metric, larger_is_better)), bool(one_standard_error))
     arguments = (problem.data, problem.weights, l2)
     *found, info, values, judged = _select(
@@ -708,6 +722,7 @@ class _Problem(NamedTuple):
 
 
 def _problem(fit, x, y, weights, sample_weight, options) -> _Problem:
+    _words.refuse_no_fit(fit)
     _checks.refuse_other_rows(x=x, y=y, sample_weight=sample_weight)
     x = _checks.matrix(x)
     n, _ = x.shape
@@ -1010,6 +1025,7 @@ def _number_of_folds(folds: Any, n: int) -> int:
 
 
 def _per_lane(weights: Any, n: int, dtype: Any, name: str) -> jax.Array:
+    _words.refuse_splits(weights, name)
     weights = _checks.real(weights, name)
     if weights.ndim != 2 or weights.shape[1] != n:
         raise ValueError(f"{name}: expected shape (folds, {n}), got {weights.shape}")

@@ -26,10 +26,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _checks, _codes, _frame, _linalg, _passes, _risk, _rows, losses, solvers
+from jaxlin import _checks, _codes, _frame, _linalg, _passes, _risk, _rows, _words, losses, solvers
 from jaxlin.types import Info, Linear
 
 
+@_words.a_fit
 def fit(
     x: Any,
     y: Any,

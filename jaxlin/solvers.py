@@ -26,7 +26,7 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from jaxlin import _checks, _implicit, _iterate, _linalg
+from jaxlin import _checks, _implicit, _iterate, _linalg, _words
 from jaxlin.types import Info, Status
 
 Objective = Callable[..., jax.Array]
@@ -207,6 +207,7 @@ def from_optax(optimizer: Any) -> Solver:
     return solver
 
 
+@_words.keyed
 def stochastic(
     key: jax.Array,
     objective: Objective,

@@ -50,6 +50,7 @@ from jaxlin import (
     _margin,
     _risk,
     _rows,
+    _words,
     linear,
     losses,
 )
@@ -61,6 +62,7 @@ SOFT_STEPS, HARD_STEPS = 60, 100
 _KINDS = {losses.hinge: Kind.HINGE, losses.squared_hinge: Kind.SQUARED}
 
 
+@_words.a_fit
 def fit(
     x: Any,
     y: Any,
@@ -116,6 +118,7 @@ def fit(
     return params, info
 
 
+@_words.a_fit
 def fit_dual(
     x: Any,
     y: Any,
@@ -157,6 +160,7 @@ def fit_dual(
     return duals, info
 
 
+@_words.a_fit
 def fit_hard_margin(
     x: Any,
     y: Any,
@@ -200,6 +204,7 @@ def fit_hard_margin(
     return params, info
 
 
+@_words.a_fit
 def fit_crammer_singer(
     x: Any,
     y: Any,

@@ -151,7 +151,8 @@ def raise_if_failed(info: Info) -> None:
 
     Raises:
       FitError: names the first lane that failed and what its status means. STALLED in float32,
-        as of columns that depend on each other or lie far from 0 (years), float64 mostly ends.
+        as of columns that depend on each other or lie far from 0 (years), float64 mostly ends. Of
+        which columns a separable fit has no finite coefficients, `inference.separation` says.
 
     Example:
       >>> import jax.numpy as jnp
@@ -206,7 +207,9 @@ def describe(info: Info) -> str:
 
 
 def _way_out(status: Status, info: Info) -> str:
-    """What to do about a fit that ended where float32 has no more digits."""
+    """What to do about a fit without an optimum, or where float32 has no more digits."""
+    if status in (Status.QUASI_SEPARABLE, Status.SEPARABLE):
+        return "; inference.separation(params, x, y).coefficients says which columns' are infinite"
     if status != Status.STALLED or np.asarray(info.residual).dtype.itemsize > 4:
         return ""
     return (

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxlin import _checks, _codes, _loops
 from jaxlin._linalg import dot
@@ -312,7 +313,7 @@ def run(
       >>> plane.weights.tolist(), int(mistakes)
       ([2.0], 2)
     """
-    classes = None if jnp.ndim(y) < 2 else jnp.shape(y)[1]
+    classes = None if np.ndim(y) < 2 else np.shape(y)[1]
     data = _checks.table(x, y, sample_weight=sample_weight, soft=True, num_classes=classes)
     order = jnp.arange(data.x.shape[0]) if order is None else _order(order)
     steps = _checks.real(step_size, "step_size").astype(_checks.working_dtype(data.x))

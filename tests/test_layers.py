@@ -13,6 +13,7 @@ PACKAGE = pathlib.Path(jaxlin.__file__).parent
 BELOW = [
     "types",
     "_archive",
+    "_words",
     "_checks",
     "_codes",
     "labels",

@@ -204,8 +204,10 @@ def _nearest(met, vector, faces, start) -> _Corral:
         target = _affine_minimum(corral)
         leaving = corral.used & ~(target > least_weight)
         inside = ~jnp.any(leaving)
-        # Not inside: as far towards it as the weights allow, and what has none left leaves.
-        ratio = corral.weight / jnp.where(leaving, corral.weight - target, 1)
+        # Not inside: as far towards it as the weights allow, and what has none left leaves. What
+        # rounding has kept without any leaves then, before anything moves.
+        falls = corral.weight - target
+        ratio = corral.weight / jnp.where(leaving & (falls > 0), falls, 1)
         share = jnp.min(jnp.where(leaving, ratio, jnp.inf))
         weight = corral.weight + jnp.where(inside, 1, share) * (target - corral.weight)
         used = corral.used & ~(leaving & (ratio <= share))

@@ -431,6 +431,27 @@ def test_verdicts_hold_in_rational_arithmetic(number, dtype):
     }
 
 
+def test_demands_that_a_combination_loses_at_once():
+    """Rows 5 and 9 alone combine to 0: the others leave, one of them late, by rounding."""
+    x = [[-1, -1, 0], [1, 0, 1], [-1, 0, 0], [-1, -1, 0], [0, 0, 1]]
+    x = np.array([*x, [1, -1, -1], [-1, 0, 1], [0, 0, 1], [1, 0, 1], [1, -1, -1]])
+    y = np.array([0, 0, 1, 0, 0, 0, 1, 1, 0, 1])
+    blank = Hyperplane(np.zeros(4), np.zeros(()))
+    padded = np.zeros((12, 4), int)
+    padded[:10, :3] = x
+    weight, mask = np.arange(12)[None, :] < 10, np.arange(4)[None, :] < 3
+    found = jax.jit(
+        jax.vmap(
+            lambda x, y, weight, mask: inference.separation(
+                blank, x, y, sample_weight=weight, feature_mask=mask
+            )
+        )
+    )(padded[None].astype(float), np.append(y, [0, 0])[None], weight.astype(float), mask)
+    found = jax.tree.map(lambda a: np.asarray(a[0]), found)
+    found = found._replace(on_plane=found.on_plane[:10], multipliers=found.multipliers[:10])
+    assert found.status == Status.QUASI_SEPARABLE and certified(padded[:10], y, found)
+
+
 def test_certificates_that_are_false_are_refuted():
     """The judge of the test above can say no."""
     x, y, _ = KNOWN["quasi-complete"]

@@ -12,6 +12,7 @@ of folds or draws are one product of all their weights with those.
 A fit offers this in a line of `OFFERS`. Shapes: `n` rows, `d` features, `k` classes.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -51,12 +52,18 @@ OFFERS: dict[Callable, Offer] = {}
 FROM_MOMENTS: dict[Callable, tuple[Callable, Callable]] = {}
 
 
-def offered(fit: Callable, options: dict[str, Any]) -> Offer | None:
-    """How the fit is done with these options for many, if it is."""
-    offer = OFFERS.get(fit)
+def offered(fit: Callable, options: dict[str, Any]) -> tuple[Offer, dict[str, Any]] | None:
+    """How the fit is done with these options for many, if it is, and all options that it has.
+
+    Those of a `functools.partial` too, where they go by name.
+    """
+    bare: Any = fit
+    while isinstance(bare, functools.partial) and not bare.args:
+        bare, options = bare.func, bare.keywords | options
+    offer = OFFERS.get(bare)
     if offer is None or not offer.options >= options.keys():
         return None
-    return None if any(callable(value) for value in options.values()) else offer
+    return None if any(callable(value) for value in options.values()) else (offer, options)
 
 
 def settled(info: Info) -> jax.Array:

@@ -19,18 +19,25 @@ COLUMNS = 8
 MOST = 1024
 # Of x in a chunk of lanes that each have their own: half as many in float64 as in float32.
 OWN_BYTES = 2 * 2**20
+# Of what programs of many fits hold at a time, as lanes of one vmap: each with its own x, or all
+# with one, whose products they share.
+PROGRAMS_BYTES = {True: 64 * 2**20, False: 512 * 2**20}
 
 
 def chunk_size(batch_size: Any, lanes: int, n: int, d: int, dtype: Any) -> int:
     """Lanes at a time: as given, or so many that a chunk's rows and Hessians stay in cache."""
     if batch_size is None:
-        each = jnp.dtype(dtype).itemsize * (COLUMNS * n + 4 * d * d)
         most, room = _platform.enlarged(MOST), _platform.enlarged(CHUNK_BYTES)
-        return max(1, min(lanes, most, room // max(each, 1)))
+        return max(1, min(lanes, most, room // lane_bytes(n, d, dtype)))
     size = _checks.static(batch_size, int, "batch_size")
     if size < 1:
         raise ValueError(f"batch_size: expected a positive integer, got {size}")
     return min(size, lanes)
+
+
+def lane_bytes(n: int, d: int, dtype: Any) -> int:
+    """What a lane holds: some columns of n rows, and Hessians."""
+    return max(1, jnp.dtype(dtype).itemsize * (COLUMNS * n + 4 * d * d))
 
 
 def own_size(entries: int, dtype: Any) -> int:
@@ -40,7 +47,11 @@ def own_size(entries: int, dtype: Any) -> int:
 
 def even_size(count: int, entries: int, dtype: Any) -> int:
     """Of so many lanes those that go at a time: a part of all, if one is near `own_size`."""
-    size = max(1, min(count, own_size(entries, dtype)))
+    return _even(count, own_size(entries, dtype))
+
+
+def _even(count: int, size: int) -> int:
+    size = max(1, min(count, size))
     return next((s for s in range(size, size // 4, -1) if count % s == 0), size)
 
 
@@ -94,16 +105,6 @@ def in_turn(f: Callable, lanes: Any, size: int) -> Any:
     return jax.tree.map(joined, found)
 
 
-def batched(
-    f: Callable, lanes: Any, batch_size: Any, x: jax.Array, quick: Callable | None = None
-) -> Any:
-    """`f` over lanes of fits to `x`."""
-    count = jax.tree.leaves(lanes)[0].shape[0]
-    n, d = x.shape
-    size = chunk_size(batch_size, count, n, d, _checks.working_dtype(x))
-    return chunked(f, lanes, size, quick)
-
-
 def in_chunks(f: Callable[..., tuple[Any, Any]]) -> Callable[..., tuple[Any, Any]]:
     """`f(data, *others) -> (shared, own)`, whose lanes go chunk by chunk where they are many.
 
@@ -126,20 +127,71 @@ def in_chunks(f: Callable[..., tuple[Any, Any]]) -> Callable[..., tuple[Any, Any
             out = (0 if apart else None, 0)
             found = jax.vmap(f, in_axes=axes, out_axes=out, axis_size=axis_size)(*operands)
         else:
-            leaves, tree = jax.tree.flatten(operands)
-            mine = jax.tree.leaves(in_batched)
-
-            def lane(own):
-                each = iter(own)
-                filled = [next(each) if m else leaf for m, leaf in zip(mine, leaves, strict=True)]
-                return f(*jax.tree.unflatten(tree, filled))
-
-            own = [leaf for m, leaf in zip(mine, leaves, strict=True) if m]
-            found = in_turn(jax.vmap(lane), own, even_size(axis_size, entries, dtype))
+            own, joined = _apart(in_batched, operands)
+            lane = jax.vmap(lambda own: f(*joined(own)))
+            found = in_turn(lane, own, even_size(axis_size, entries, dtype))
         shared, own = found
         return found, (jax.tree.map(lambda _: apart, shared), jax.tree.map(lambda _: True, own))
 
     return many
+
+
+def _apart(in_batched: Any, operands: Any) -> tuple[list[jax.Array], Callable]:
+    """Those leaves of the operands that are mapped, and what makes operands of such leaves."""
+    leaves, tree = jax.tree.flatten(operands)
+    mine = jax.tree.leaves(in_batched)
+
+    def joined(own):
+        each = iter(own)
+        filled = [next(each) if m else leaf for m, leaf in zip(mine, leaves, strict=True)]
+        return jax.tree.unflatten(tree, filled)
+
+    return [leaf for m, leaf in zip(mine, leaves, strict=True) if m], joined
+
+
+def bounded(f: Callable[..., Any], size: int, *, alone: bool = False) -> Callable[..., Any]:
+    """`f(data, *others)`, a program of many fits to `data[0]`, its own lanes few at a time.
+
+    So what a vmap of it holds has a bound, whoever maps, and so has a vmap of that. Derivatives
+    are of all lanes at once, as reverse mode knows no rule of ours for a vmap.
+
+    Args:
+      f: it closes over nothing that is traced.
+      size: what it holds, in bytes.
+      alone: whether it takes a way that is quick for all of its fits or for none, so that lanes
+        that went together would take both.
+    """
+    program = jax.jit(f)  # traced once, however it is mapped
+    run = jax.custom_jvp(_in_bounds(program, size, alone))
+    run.defjvp(lambda primals, tangents: jax.jvp(program, primals, tangents))
+    return run
+
+
+def _in_bounds(program, size, alone):
+    run = jax.custom_batching.custom_vmap(program)
+
+    @run.def_vmap
+    def _(axis_size, in_batched, *operands):
+        axes = jax.tree.map(lambda batched: 0 if batched else None, tuple(in_batched))
+        own, joined = _apart(in_batched, operands)
+        room = _platform.enlarged(PROGRAMS_BYTES[in_batched[0][0]])
+        most = 1 if alone else _even(axis_size, room // size)
+
+        def together(own):
+            many = jax.vmap(program, in_axes=axes)
+            return _in_bounds(many, most * size, alone)(*joined(own))
+
+        if jax.device_count() > 1:  # which may hold some of the lanes each
+            found = jax.vmap(program, in_axes=axes)(*operands)
+        elif most == axis_size:
+            found = together(own)
+        elif most == 1:
+            found = jax.lax.map(lambda own: run(*joined(own)), own)
+        else:
+            found = in_turn(together, own, most)
+        return found, jax.tree.map(lambda _: True, found)
+
+    return run
 
 
 def of_closed_form(f: Callable[..., Any]) -> Callable[..., Any]:

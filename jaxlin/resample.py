@@ -7,10 +7,12 @@ weights: `kfold`, `bootstrap` and their like. The others run any fit with them: 
 fold's training rows alone is part of the fit: `on_standardized`, `on_balanced`.
 
 All run under jit and on further vmapped axes. Many lanes run so many at a time that what they hold
-stays in cache, chosen from the shapes unless `batch_size` says so; a bare `jax.vmap` of a fit holds
-every lane at once. Options of a fit go as keywords, so that one compile serves all their values: a
-lambda made anew compiles anew. Groups elsewhere: draw groups and index, `bootstrap(key, num_sites,
-draws=1000)[:, site]`, `leave_one_out(num_runs)[:, run]`.
+stays in cache, chosen from the shapes unless `batch_size` says so. A `jax.vmap` of these functions
+has a bound too: the lanes that it adds go a few at a time where together they would hold more, or,
+by closed forms, one by one. A bare `jax.vmap` of a fit holds every lane at once. Options of a fit
+go as keywords, so that one compile serves all their values: a lambda made anew compiles anew.
+Groups elsewhere: draw groups and index, `bootstrap(key, num_sites, draws=1000)[:, site]`,
+`leave_one_out(num_runs)[:, run]`.
 
 Closed forms take the statistics of all lanes from one product, exactly: `lda.fit`, `qda.fit` and
 `least_squares.fit` in `refit` and `cross_validate`, the first and the last also in
@@ -377,7 +379,10 @@ def refit(
       ((100, 2, 1), True)
     """
     problem = _problem(fit, x, y, weights, None, options)
-    found, info = _refit(fit, problem.static, batch_size, problem.data, problem.weights)
+    size = _at_once(problem, problem.folds, batch_size)
+    alone = _by_weights(fit, problem.options, problem.data[0], problem.folds) is not None
+    static = (fit, problem.static, size)
+    found, info = _run(_refit, static, problem, size, alone, problem.weights)
     _raise_if_invalid(fit, info, problem)
     return found, info
 
@@ -445,8 +450,10 @@ def cross_validate(
     if held_out is not None:
         weights = problem.weights
         held_out = _checks.shaped(held_out, weights.shape, weights.dtype, "held_out")
-    arguments = (problem.data, problem.weights, held_out)
-    values, info = _cross_validate(fit, metric, problem.static, batch_size, *arguments)
+    size = _at_once(problem, problem.folds, batch_size)
+    alone = _by_weights(fit, problem.options, problem.data[0], problem.folds) is not None
+    static = (fit, metric, problem.static, size)
+    values, info = _run(_cross_validate, static, problem, size, alone, problem.weights, held_out)
     _raise_if_invalid(fit, info, problem)
     return values, info
 
@@ -510,18 +517,17 @@ def permutation_test(
     """
     _words.refuse_other_metric(metric)
     problem = _problem(fit, x, y, weights, sample_weight, options)
-    strata = _strata(strata, x)
-    value, null, info = _permutation_test(
-        fit,
-        metric,
-        problem.static,
-        _at_least(draws, 1, "draws"),
-        batch_size,
-        problem.data,
-        problem.weights,
-        key,
-        strata,
-    )
+    strata, draws, folds = _strata(strata, x), _at_least(draws, 1, "draws"), problem.folds
+    alone = _by_labels(fit, problem.options, problem.data[0]) is not None
+    if batch_size is None:
+        # A closed form has no Hessian to hold, and fewer columns.
+        most = _at_once(problem, draws * folds, None) * (4 if alone else 1)
+        batch_size = max(1, most // folds)
+    size = _at_once(problem, draws, batch_size)
+    static = (fit, metric, problem.static, draws, size)
+    arguments = (problem.weights, key, strata)
+    found = _run(_permutation_test, static, problem, size * folds, alone, *arguments)
+    value, null, info = found
     _raise_if_invalid(fit, info, problem)
     larger = jax.tree.broadcast(_larger(metric, larger_is_better), value)
     return value, null, jax.tree.map(_p_value, value, null, larger)
@@ -560,11 +566,11 @@ def regularization_path(
     sample_weight = options.pop("sample_weight", None)
     problem = _problem(fit, x, y, None, sample_weight, options)
     l2 = _penalties(fit, l2)
-    n, d = problem.data[0].shape
-    size = _lanes.chunk_size(batch_size, len(l2), n, d, problem.dtype)
+    size = _at_once(problem, len(l2), batch_size)
     if batch_size is None and _platform.on_one_cpu() and _is_warm(fit, problem.options):
         size = min(SIDE_BY_SIDE, size)
-    params, info = _path(fit, problem.static, size, problem.data, l2.astype(problem.dtype))
+    static = (fit, problem.static, size)
+    params, info = _run(_path, static, problem, size, False, l2.astype(problem.dtype))
     _raise_if_invalid(fit, info, problem, l2)
     return params, info
 
@@ -633,13 +639,16 @@ def select(
     problem = _problem(fit, x, y, weights, sample_weight, options)
     l2 = _penalties(fit, l2).astype(problem.dtype)
     rule = (bool(_larger(metric, larger_is_better)), bool(one_standard_error))
-    arguments = (problem.data, problem.weights, l2)
-    *found, info, values, judged = _select(
-        fit, metric, problem.static, rule, batch_size, *arguments
-    )
+    # A fit of all rows to each penalty is one fold more, and no program of its own.
+    most = at_once = _at_once(problem, len(l2) * (1 + problem.folds), batch_size)
+    if batch_size is None and _platform.on_one_cpu():
+        most = min(LIKE_LANES, most)
+        at_once = min(SIDE_BY_SIDE, most) if _is_warm(fit, problem.options) else most
+    static = (fit, metric, problem.static, rule, most, at_once)
+    found = _run(_select, static, problem, at_once, False, problem.weights, l2)
+    params, final, best, info, values, judged = found
     _raise_if_invalid(fit, info, problem, jnp.repeat(l2, info.status.size // len(l2), axis=0))
     _paths.raise_if_unjudged(values, judged)
-    params, final, best = found
     return params, final, best
 
 
@@ -720,6 +729,10 @@ class _Problem(NamedTuple):
     options: dict[str, Any]
     dtype: Any
 
+    @property
+    def folds(self) -> int:
+        return 0 if self.weights is None else len(self.weights)
+
 
 def _problem(fit, x, y, weights, sample_weight, options) -> _Problem:
     _words.refuse_no_fit(fit)
@@ -782,21 +795,53 @@ def _penalties(fit: Fit, l2: Any) -> jax.Array:
     return l2
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def _refit(fit, static, batch_size, data, weights):
+def _at_once(problem: _Problem, fits: int, batch_size: Any) -> int:
+    n, d = problem.data[0].shape
+    return _lanes.chunk_size(batch_size, fits, n, d, problem.dtype)
+
+
+def _run(function, static, problem: _Problem, at_once: int, alone: bool, *others):
+    """`function(*static, data, *others)`, which does so many fits at once, as one program.
+
+    `alone`: whether by closed forms, of all fits of a chunk or of none.
+    """
+    n, d = problem.data[0].shape
+    size = at_once * _lanes.lane_bytes(n, d, problem.dtype)
+    return _compiled(function, static, size, alone, problem.data, *others)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
+def _compiled(function, static, size, alone, data, *others):
+    return _lanes.bounded(functools.partial(function, *static), size, alone=alone)(data, *others)
+
+
+def _refit(fit, static, size, data, weights):
     x, y, _, traced = data
     options = _options.join(_options.Options(static, traced))
     quick = _quick_fit(fit, x, y, None, options, weights)
-    return _lanes.batched(
-        lambda w: fit(x, y, sample_weight=w, **options), weights, batch_size, x, quick
-    )
+    return _lanes.chunked(lambda w: fit(x, y, sample_weight=w, **options), weights, size, quick)
+
+
+def _by_weights(fit, options, x, lanes):
+    """What a closed form of fits in many weights offers, if that pays; see `_closed_form`."""
+    pays = lanes >= FEW_LANES and _closed_form.fits_in(x)
+    return _closed_form.offered(fit, options) if pays else None
+
+
+def _by_labels(fit, options, x):
+    """What a closed form of fits to many labellings offers, if it is one, and x not too large."""
+    offered = _closed_form.offered(fit, options)
+    if offered is None or offered[0].factors is None or x.size > _closed_form.MOST_ENTRIES:
+        return None
+    return offered
 
 
 def _quick_fit(fit, x, y, sample_weight, options, weights):
     """The closed form of a fit in other weights: `weight -> ((params, info), sound)`, or None."""
-    offer = _closed_form.offered(fit, options)
-    if offer is None or len(weights) < FEW_LANES or not _closed_form.fits_in(x):
+    offered = _by_weights(fit, options, x, len(weights))
+    if offered is None:
         return None
+    offer, options = offered
     seen = _seen(weights, sample_weight)
     shared = _closed_form.shared(x, y, seen, options["num_classes"])
 
@@ -810,8 +855,7 @@ def _quick_fit(fit, x, y, sample_weight, options, weights):
     return quick
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
-def _cross_validate(fit, metric, static, batch_size, data, weights, held_out):
+def _cross_validate(fit, metric, static, size, data, weights, held_out):
     x, y, sample_weight, traced = data
     options = _options.join(_options.Options(static, traced))
     of_weight = _quick_fit(fit, x, y, sample_weight, options, weights)
@@ -825,7 +869,7 @@ def _cross_validate(fit, metric, static, batch_size, data, weights, held_out):
         return (_valid_value(metric, params, info, x, y, judged), info), sound
 
     lanes = (weights, held_out)
-    return _lanes.batched(usual, lanes, batch_size, x, None if of_weight is None else quick)
+    return _lanes.chunked(usual, lanes, size, None if of_weight is None else quick)
 
 
 def _one_fold(fit, metric, x, y, sample_weight, options, weight, held_out=None):
@@ -878,8 +922,7 @@ def _mean_of(values):
     return jax.tree.map(lambda value: _lanes.mean_of(value)[0], values)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
-def _permutation_test(fit, metric, static, draws, batch_size, data, weights, key, strata):
+def _permutation_test(fit, metric, static, draws, size, data, weights, key, strata):
     x, y, sample_weight, traced = data
     options = _options.join(_options.Options(static, traced))
     if sample_weight is not None:
@@ -902,32 +945,24 @@ def _permutation_test(fit, metric, static, draws, batch_size, data, weights, key
         return _mean_of(found), jnp.all(sound)
 
     keys = jax.random.split(key, draws)
-    if batch_size is None:
-        n, d = x.shape
-        size = _lanes.chunk_size(None, draws * len(weights), n, d, weights.dtype)
-        # A closed form has no Hessian to hold, and fewer columns.
-        batch_size = max(1, (size if of_labels is None else 4 * size) // len(weights))
-    size = min(batch_size, draws)
-    null = _lanes.batched(usual, keys, size, x, None if of_labels is None else quick)
+    null = _lanes.chunked(usual, keys, size, None if of_labels is None else quick)
     return _mean_of(values), null, info
 
 
 def _quick_folds(fit, metric, data, options, weights):
     """The closed form of all folds of a labelling: `y -> (values, sound)`, or None."""
     x, y, sample_weight, _ = data
-    offer = _closed_form.offered(fit, options)
-    if offer is None or x.size > _closed_form.MOST_ENTRIES:
+    offered = _by_labels(fit, options, x)
+    if offered is None:
         return None
-    factors_of, relabelled = offer.factors, offer.relabelled
-    if factors_of is None or relabelled is None:
-        return None
+    offer, options = offered
     k = options["num_classes"]
     held, origin = _closed_form.centred(x, y, _seen(weights, sample_weight), k)
 
     def known_of(weight):
         trained, judged = _parts(weight, sample_weight)
         at = _closed_form.still(held, origin, x, y, trained, k)
-        return judged, at, factors_of(at, k, **options)
+        return judged, at, offer.factors(at, k, **options)
 
     known = jax.vmap(known_of)(weights)
 
@@ -935,7 +970,7 @@ def _quick_folds(fit, metric, data, options, weights):
         def fold(known):
             judged, at, factors = known
             sums = _closed_form.sums(at, held, y, k)
-            params, sound = relabelled(at, factors, sums, **options)
+            params, sound = offer.relabelled(at, factors, sums, **options)
             return _judged(metric, params, x, y, judged), sound
 
         return jax.vmap(fold)(known)
@@ -943,7 +978,6 @@ def _quick_folds(fit, metric, data, options, weights):
     return quick
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
 def _path(fit, static, size, data, l2):
     x, y, sample_weight, traced = data
     options = _options.join(_options.Options(static, traced))
@@ -971,18 +1005,11 @@ def _nothing(fit, x, y, options):
     return jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
-def _select(fit, metric, static, rule, batch_size, data, weights, l2):
+def _select(fit, metric, static, rule, most, at_once, data, weights, l2):
     x, y, sample_weight, traced = data
     options = _options.join(_options.Options(static, traced))
-    # A fit of all rows to each penalty is one fold more, and no program of its own.
     weights = jnp.concatenate([weights, jnp.ones_like(weights[:1])])
-    (count, *_), (folds, n), d = l2.shape, weights.shape, x.shape[1]
-    warm = _is_warm(fit, options)
-    most = at_once = _lanes.chunk_size(batch_size, count * folds, n, d, l2.dtype)
-    if batch_size is None and _platform.on_one_cpu():
-        most = min(LIKE_LANES, most)
-        at_once = min(SIDE_BY_SIDE, most) if warm else most
+    count, folds, warm = len(l2), len(weights), _is_warm(fit, options)
 
     def one(penalty, start):
         def of_fold(lane):
@@ -990,7 +1017,7 @@ def _select(fit, metric, static, rule, batch_size, data, weights, l2):
             given = options | {"l2": penalty} | ({"init": start} if warm else {})
             return _one_fold(fit, metric, x, y, sample_weight, given, weight)
 
-        params, *found = _lanes.batched(of_fold, (weights, start), min(most, folds), x)
+        params, *found = _lanes.chunked(of_fold, (weights, start), min(most, folds))
         return params, (jax.tree.map(lambda a: a[-1], params), *found)
 
     start = _nothing(fit, x, y, options | {"l2": l2[0]})

@@ -1336,6 +1336,12 @@ FAULTS = [
             "jnp.concatenate([head, a[-1, : size - twice]])",
             "lanes::chunks_are_all_lanes",
         ),
+        (
+            "all lanes of a program go at once",
+            "most = 1 if alone else _even(axis_size, room // size)",
+            "most = axis_size",
+            "resample::what_a_vmap_of_programs_holds_has_a_bound",
+        ),
     ),
     *of(
         "_rows.py",
@@ -1482,8 +1488,8 @@ FAULTS = [
         ),
         (
             "functions are left to a closed form",
-            "return None if any(callable(value) for value in options.values()) else offer",
-            "return offer",
+            "None if any(callable(value) for value in options.values()) else (offer, options)",
+            "offer, options",
             "resample::only_what_a_closed_form_understands_is_left_to_it",
         ),
     ),
@@ -2153,6 +2159,12 @@ FAULTS = [
             "resample::losses_are_known_to_be_losses",
         ),
         (
+            "one bool is asked for of a tree of metrics",
+            "jax.tree.broadcast(_larger(metric, larger_is_better), value)",
+            "jax.tree.map(lambda _: _larger(metric, None), value)",
+            "resample::each_metric_of_a_tree_has_its_null_and_p_value",
+        ),
+        (
             "a null as good does not count",
             "good = null >= (value - near)[None] if larger",
             "good = null > (value + near)[None] if larger",
@@ -2160,8 +2172,8 @@ FAULTS = [
         ),
         (
             "the data themselves do not count",
-            "p_value = (1 + beaten.astype(value.dtype)) / (1 + draws)",
-            "p_value = beaten.astype(value.dtype) / draws",
+            "p_value = (1 + beaten.astype(value.dtype)) / (1 + len(null))",
+            "p_value = beaten.astype(value.dtype) / len(null)",
             "resample::a_permutation_test_is_the_loop",
         ),
         (

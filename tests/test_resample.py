@@ -506,7 +506,7 @@ def labelled(n=40, d=4, k=3):
 @partial(jax.jit, static_argnums=(0, 1))
 def by_closed_form(fit, options, x, ys, weight):
     options = {"num_classes": 3, **dict(options)}
-    offer = _closed_form.offered(fit, options)
+    offer, options = _closed_form.offered(fit, options)
     held, origin = _closed_form.centred(x, ys[0], weight > 0, 3)
     at = _closed_form.still(held, origin, x, ys[0], weight, 3)
     factors = offer.factors(at, 3, **options)
@@ -685,6 +685,99 @@ def test_only_what_a_closed_form_understands_is_left_to_it(data):
     assert not _closed_form.offered(lda.fit, {"num_classes": 2, "shrinkage": lda.ledoit_wolf})
     assert not _closed_form.offered(lda.fit, {"num_classes": 2, "feature_mask": x[0] > 0})
     assert not _closed_form.offered(logistic.fit, {})
+    bound = partial(partial(lda.fit, num_classes=3, shrinkage=0.1), num_classes=2)
+    _, options = _closed_form.offered(bound, {"shrinkage": 0.2})
+    assert options == {"num_classes": 2, "shrinkage": 0.2}
+    assert not _closed_form.offered(partial(lda.fit, x), {"num_classes": 2})
+
+
+def programs(y, weights):
+    """Each of the programs of many fits, of x and l2, traced anew."""
+    l2s = jnp.array([0.1, 1.0, 5.0])
+    fit, metric = partial(centroids), partial(metrics.brier)
+
+    def selected(x, l2):
+        rows = jnp.where(jnp.arange(len(y)) < 3, l2, 1.0)
+        return resample.select(fit, metric, x, y, weights, l2=l2s, sample_weight=rows)
+
+    def tested(x, l2):
+        key = jax.random.fold_in(KEY, (10 * l2).astype(int))
+        options = dict(draws=7, num_classes=2, shrinkage=l2 / 10)
+        return resample.permutation_test(key, lda.fit, metric, x, y, weights, **options)
+
+    return {
+        "refit": lambda x, l2: resample.refit(fit, x, y, weights, l2=l2),
+        "cross_validate": lambda x, l2: resample.cross_validate(fit, metric, x, y, weights, l2=l2),
+        "select": selected,
+        "permutation_test": tested,
+        "regularization_path": lambda x, l2: resample.regularization_path(fit, x, y, l2=l2 * l2s),
+    }
+
+
+@pytest.mark.parametrize("bound", [0, 2, 100])
+@pytest.mark.parametrize("name", programs(None, None))
+def test_programs_of_a_vmap_go_a_few_at_a_time(data, name, bound, monkeypatch):
+    """One by one, some at a time, and all at once: over x, over what they share x for, and both."""
+    x, y = data
+    weights = resample.stratified_kfold(KEY, y, folds=FOLDS)
+    rng = np.random.default_rng(1)
+    xs, l2 = x + rng.normal(size=(5, N, D)), jnp.array([0.2, 0.7, 3.0])
+    run = programs(y, weights)[name]
+    one = jax.jit(run)
+    singly = [one(x, a) for x in xs for a in l2]
+    expected = jax.tree.map(lambda *a: np.reshape(a, (5, 3, *a[0].shape)), *singly)
+    fits = {"refit": FOLDS, "cross_validate": FOLDS, "select": 15}.get(name, 3)
+    size = bound * fits * _lanes.lane_bytes(N, D, float)
+    monkeypatch.setattr(_lanes, "PROGRAMS_BYTES", {True: size, False: size})
+    over_l2 = jax.vmap(run, in_axes=(None, 0))
+    for over_both in (jax.vmap(over_l2, (0, None)), jax.jit(jax.vmap(over_l2, (0, None)))):
+        chex.assert_trees_all_close(over_both(xs, l2), expected, rtol=1e-9, atol=1e-12)
+
+
+def test_a_vmap_of_programs_has_their_derivatives(data, monkeypatch):
+    x, y = data
+    weights = resample.stratified_kfold(KEY, y, folds=FOLDS)
+    monkeypatch.setattr(_lanes, "PROGRAMS_BYTES", {True: 0, False: 0})
+    xs, l2 = x + np.arange(3.0)[:, None, None] * y[:, None], jnp.array([0.3, 1.0, 4.0])
+    metric = partial(metrics.brier)
+
+    def value(x, l2):
+        return jnp.sum(resample.cross_validate(centroids, metric, x, y, weights, l2=l2)[0])
+
+    def total(xs, l2):
+        return jnp.sum(jax.vmap(value)(xs, l2))
+
+    step = 1e-5
+    high, low = (
+        np.array([value(*lane) for lane in zip(xs, l2 + s, strict=True)]) for s in (step, -step)
+    )
+    slopes = (high - low) / (2 * step)
+    for derivative in (jax.grad, jax.jacfwd):
+        np.testing.assert_allclose(derivative(total, 1)(xs, l2), slopes, rtol=1e-6)
+        np.testing.assert_allclose(jax.vmap(derivative(value, 1))(xs, l2), slopes, rtol=1e-6)
+    of_x = np.stack([jax.jacfwd(value)(*lane) for lane in zip(xs, l2, strict=True)])
+    np.testing.assert_allclose(jax.grad(total)(xs, l2), of_x, rtol=1e-9, atol=1e-12)
+
+
+def test_what_a_vmap_of_programs_holds_has_a_bound(data, monkeypatch):
+    """Beside what they are given, more of them hold no more."""
+    x, y = np.tile(data[0], (20, 1)), np.tile(data[1], 20)
+    weights = resample.stratified_kfold(KEY, y, folds=FOLDS)
+
+    def held(lanes):
+        metric = partial(metrics.brier)
+        xs = np.stack([x] * lanes)
+
+        def run(x):
+            return resample.cross_validate(centroids, metric, x, y, weights)[0]
+
+        program = jax.jit(jax.vmap(run)).lower(xs).compile()
+        return program.memory_analysis().temp_size_in_bytes - xs.nbytes
+
+    several = held(64)
+    monkeypatch.setattr(_lanes, "PROGRAMS_BYTES", {True: 2**19, False: 0})
+    few, more = held(16), held(64)
+    assert more < 1.1 * few and more < several / 3
 
 
 def test_p_values_of_noise_are_uniform():

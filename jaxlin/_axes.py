@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _checks, _frame, _lanes, _linalg, _loops, _matrix_free, _passes, _rows
+from jaxlin import _checks, _frame, _lanes, _linalg, _loops, _matrix_free, _passes, _plan, _rows
 from jaxlin._frame import Problem
 from jaxlin._linalg import dot
 from jaxlin._newton import Outcome
@@ -36,10 +36,6 @@ DECREMENT = {4: 1e-4, 8: 1e-11}
 DECREASE, NOISE_ULPS = 0.1, 4
 # A refused step is tried again this much shorter, down to this length.
 SHORTER, SHORTEST = 0.3, 1e-3
-# Coordinates from which the axes are worth their finding, by the bytes of a number (in float64
-# Newton's steps are of float32 where lanes are many); where lanes are of other labels, which share
-# no products of columns in a Hessian; and coordinates up to which.
-LEAST, LEAST_OF_LABELS, MOST = {4: 16, 8: 48}, 8, 1024
 # Of what a chunk of lanes holds: scores, labels, slopes and steps.
 CHUNK_BYTES = 64 * 2**20
 
@@ -115,13 +111,12 @@ def solve(spec: Spec, problem: Problem, start, tol, alone: Callable, finish: Cal
 
 def _pays(spec: Spec, problem: Problem, batched: Problem) -> bool:
     rows = problem.rows
-    if spec.solver is not None or isinstance(rows, _rows.Streamed) or rows.axis.name is not None:
+    if isinstance(rows, _rows.Streamed) or rows.axis.name is not None:
         return False  # a loop of lanes over a mesh axis would wait for all devices
     if any(jax.tree.leaves(_apart(batched)[0])) or _loops.varies(problem):
         return False
-    n, p = rows.x.shape[0], problem.spread.shape[-1]
-    least = LEAST_OF_LABELS if batched.rows.ok else LEAST[problem.spread.dtype.itemsize]
-    return least <= p <= min(n, MOST)
+    shape = rows.x.shape[0], problem.spread.shape[-1]
+    return _plan.together(spec, shape, problem.spread.dtype, labels=bool(batched.rows.ok))
 
 
 def _apart(problem: Problem) -> tuple[Shared, Problem]:

@@ -18,6 +18,7 @@ from jaxlin import (
     _matrix_free,
     _newton,
     _passes,
+    _plan,
     _risk,
     _rows,
     _source,
@@ -105,13 +106,12 @@ def fit(
         rows = _streamed(reader, found, feature_mask)
         present = found.classes if kind.joint else None
         m = max(k - 1, 1)
-        newton = _matrix_free.is_newton(spec, (found.n, d), m, large=bool(spec.penalised))
-        default = _matrix_free.NEWTON_STEPS if newton else _matrix_free.OTHER_STEPS
-        cap = _checks.count(default if max_steps is None else max_steps, "max_steps")
+        counted = max_steps is not None
+        plan = _plan.plan(spec, (found.n, d), m, counted=counted, streamed=True)
+        cap = _checks.count(max_steps if counted else plan.steps, "max_steps")
         problem = _problem(spec, rows, penalty, present)
-        more = max_steps is None and not newton and m * (d + bias) <= _matrix_free.DENSE_LIMIT
-        last = cap + _matrix_free.NEWTON_STEPS if more else cap
-        lower = None if newton else _lower(spec, problem)
+        last = cap + plan.more
+        lower = _lower(spec, plan, problem)
         about = {
             "fit": f"{fit.__module__}.{fit.__name__}",
             "shape": [found.n, d, k],
@@ -123,7 +123,7 @@ def fit(
             "options": [bias, str(getattr(solver, "__name__", None)), float(tolerance)],
         }
         run = _Run(problem, lower, tolerance, jnp.int32(cap), jnp.int32(last))
-        outcome = _solved(spec, run, newton, state, about, after, bar, reader)
+        outcome = _solved(spec, plan, run, state, about, after, bar, reader)
         params, info = _returned(spec, kind.joint, problem, outcome, run, present, found.classes)
         return params, info
     except Exception:
@@ -135,14 +135,14 @@ def fit(
         reader.close()
 
 
-def _solved(spec, run, newton, state, about, after, bar, reader) -> _newton.Outcome:
+def _solved(spec, plan, run, state, about, after, bar, reader) -> _newton.Outcome:
     """Step by step, each a State: L-BFGS if it is to be, then Newton's method, which proves."""
     if state is not None and not isinstance(state, State):
         raise ValueError(f"state: expected a State, got {type(state).__name__}")
     if state is not None and dict(state.about) != about:
         raise ValueError(f"state: of another run, {dict(state.about)}, and this is {about}")
     nothing = jnp.zeros((run.problem.used.size, run.problem.spread.size), run.tol.dtype)
-    outcome, trials = None, np.int32(0)
+    outcome, trials, newton = None, np.int32(0), plan.method is _plan.Method.NEWTON
 
     def advance(stage, step, more, carry, residual):
         if state is not None and state.stage == stage:
@@ -167,7 +167,7 @@ def _solved(spec, run, newton, state, about, after, bar, reader) -> _newton.Outc
             )
             outcome = _lbfgs_outcome(spec, run, carry)
             finished = not _matrix_free.is_open(outcome, run.tol)
-            if finished or nothing.size > _matrix_free.DENSE_LIMIT:
+            if finished or not plan.finished:
                 return outcome
             start, trials = outcome.point.theta, outcome.trials
     doubted = not newton
@@ -188,10 +188,11 @@ def _problem(spec, rows, l2, present):
     return _frame.make(rows, l2, spec.bias, basis)
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def _lower(spec, problem):
-    precondition = _matrix_free.preconditioner(spec, problem)
-    return None if precondition is None else jnp.linalg.cholesky(precondition)
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _lower(spec, plan, problem):
+    if plan.method is _plan.Method.NEWTON or plan.units is not _plan.Units.MATRIX:
+        return None
+    return jnp.linalg.cholesky(_matrix_free.curvature(spec, problem))
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))

@@ -26,6 +26,7 @@ from jaxlin import (
     _loops,
     _newton,
     _passes,
+    _plan,
     _quasi,
     _rows,
     _sampled,
@@ -132,7 +133,7 @@ def _of_squares(bias, complete, problem, tol, cap) -> Plane:
     by_newton: Callable[..., Plane] = functools.partial(_by_newton, bias, complete)
     nothing = jnp.zeros((1, problem.spread.size), problem.spread.dtype), jnp.int32(0)
     many = problem.rows.x.size > MANY_ENTRIES and problem.rows.axis.name is None
-    if not (many and _sampled.spares(problem) and _sampled.is_dense(problem)):
+    if not (many and _plan.spares(len(problem.rows.x), problem.spread.size)):
         return by_newton(problem, tol, cap, *nothing)
 
     @jax.custom_batching.custom_vmap

@@ -1,4 +1,4 @@
-"""Which smooth fits take Newton's method with a Hessian, and how the others end: found and proved.
+"""Smooth fits that are found without a Hessian, and what proves them.
 
 Where rows are many a Hessian costs as much as many gradients. The optimum is then found without:
 from that of a sample by BFGS, by products with the Hessian, by L-BFGS, or by the user's solver. A
@@ -18,53 +18,27 @@ from jaxlin import (
     _loops,
     _newton,
     _passes,
+    _plan,
     _proof,
     _quasi,
-    _rows,
     _sampled,
     _truncated,
     solvers,
 )
 from jaxlin._frame import Problem
 from jaxlin._passes import Spec
+from jaxlin._plan import Method, Plan, Units
 
-# Up to this many coordinates the default is Newton's method, and L-BFGS beyond.
-NEWTON_LIMIT = 256
-# With more entries of x than this a solver without Hessian is 2 to 4 times as fast.
-NEWTON_ENTRIES = 100_000
-# Or with more than this where no penalty is known to see to an optimum: its proof is compiled too.
-DOUBTFUL_ENTRIES = 1_000_000
-# Up to this many, an optimum found without a Hessian is finished and proved with one.
-DENSE_LIMIT = 1024
 # Steps of L-BFGS that know the diagonal of the Hessian alone: about twice what such a fit needs.
 SIMPLE_STEPS = 24
-# Caps on the steps unless the user gives one; and, where there may be no optimum, of the default
-# before it turns to Newton's method, which tells. That is twice what other fits need.
-NEWTON_STEPS, OTHER_STEPS, DOUBTFUL_STEPS = 100, 1000, 50
 # Where no penalty holds the params the default goes on to this part of tol, towards the floor of
 # the dtype, which Newton's method reaches by a step more.
 POLISHED = 1 / 16
 
 
-def is_newton(spec: Spec, shape: tuple[int, ...], m: int, *, large: bool = True) -> bool:
-    """Whether the solver is Newton's method with a Hessian.
-
-    large: whether a large x is for another, which takes more passes over it
-    """
-    n, d = shape
-    if spec.solver is not None:
-        return spec.solver is solvers.newton
-    entries = NEWTON_ENTRIES if spec.penalised else DOUBTFUL_ENTRIES
-    return m * (d + spec.bias) <= NEWTON_LIMIT and not (large and n * d > entries)
-
-
-def is_truncated(spec: Spec) -> bool:
-    """Whether the default, where it is not Newton's method with a Hessian, is that without."""
-    return spec.solver is None and spec.bend is not None
-
-
 def solve(
     spec: Spec,
+    plan: Plan,
     problem: Problem,
     start: jax.Array,
     tol: jax.Array,
@@ -76,6 +50,7 @@ def solve(
 
     Args:
       spec: the loss and the static choices.
+      plan: of a method that is not Newton's.
       problem: of stopped gradients.
       start: `(m, p)`.
       tol: bound on the residual.
@@ -83,12 +58,11 @@ def solve(
       last: on all steps, those of the proof included.
       doubted: whether 0 may be a better start.
     """
-    doubtful = _is_doubtful(spec, start)
-    most = jnp.minimum(cap, DOUBTFUL_STEPS) if doubtful else cap
-    outcome = _found(spec, problem, start, tol, most, doubted)
-    if start.size > DENSE_LIMIT:
+    most = jnp.minimum(cap, _plan.DOUBTFUL_STEPS) if plan.doubtful else cap
+    outcome = _found(spec, plan, problem, start, tol, most, doubted)
+    if not plan.finished:
         return outcome
-    if doubtful:
+    if plan.doubtful:
         outcome = _proved_by_part(spec, problem, outcome, tol)
     if not spec.complete:
         return outcome._replace(unsettled=is_open(outcome, tol) & (outcome.trials < last))
@@ -109,18 +83,6 @@ def solve(
         return is_open(found, tol) & (found.trials < last) & (i < 2)
 
     return jax.lax.while_loop(more, *_loops.steady(attempt, (outcome, jnp.int32(0))))[0]
-
-
-def steps_of_others(spec: Spec, start: jax.Array) -> int:
-    """The most steps of a solver that is not Newton's method with a Hessian."""
-    if _is_doubtful(spec, start):
-        return DOUBTFUL_STEPS
-    return NEWTON_STEPS if is_truncated(spec) else OTHER_STEPS
-
-
-def _is_doubtful(spec: Spec, start: jax.Array) -> bool:
-    """Whether a default without Hessian is asked for what may have no optimum, and one can tell."""
-    return spec.solver is None and not spec.penalised and start.size <= DENSE_LIMIT
 
 
 def _proved_by_part(spec, problem, outcome, tol) -> _newton.Outcome:
@@ -151,14 +113,14 @@ def _unasked(spec: Spec) -> Spec:
     return spec._replace(penalised=True)
 
 
-def _found(spec, problem, start, tol, cap, doubted) -> _newton.Outcome:
+def _found(spec, plan, problem, start, tol, cap, doubted) -> _newton.Outcome:
     """Where the solver ends, and what one pass says of it."""
     # A solver's last pass is not the one that is judged, and rounds otherwise.
     further = spec.solver is None and not spec.penalised and spec.polished
     below = (POLISHED if further else 0.9) * tol
     # Here it is the one, where all weights are penalised.
     enough = tol if spec.penalised else below
-    if _has_optimum(spec, problem, start) and not doubted:
+    if plan.method is Method.SAMPLED:
         theta, curved = _sampled.optimum(_unasked(spec), problem)
         if not spec.penalised:
             # A sample that is nearly separated leaves all to Newton's method.
@@ -166,9 +128,11 @@ def _found(spec, problem, start, tol, cap, doubted) -> _newton.Outcome:
             cap = jnp.where(told, cap, 0)
         found = _quasi.descend(_unasked(spec), problem, theta, curved, enough, cap)
         return _outcome(problem, *found)
-    if is_truncated(spec):
+    if plan.method is Method.NEWTON_CG:
         point, steps, spent = _truncated.descend(spec, problem, start, enough, cap, doubted=doubted)
-        if not spec.penalised and start.size > NEWTON_LIMIT:  # of fewer Newton's method soon tells
+        if (
+            not spec.penalised and start.size > _plan.NEWTON_LIMIT
+        ):  # of fewer Newton's method soon tells
             point = _passes.light(spec, problem, point.theta)
         return _outcome(problem, point, steps)._replace(trials=jnp.where(spent, cap, steps))
     if doubted:
@@ -197,20 +161,11 @@ def _found(spec, problem, start, tol, cap, doubted) -> _newton.Outcome:
         )
         return flat.reshape(start.shape), steps, arrived
 
-    if _may_be_simple(spec, problem, start):
+    if plan.units is Units.DIAGONAL_FIRST:
         theta, steps = _simply(spec, problem, start, run, cap)
     else:
-        precondition, lower = preconditioner(spec, problem), None
-        if precondition is None and not isinstance(problem.rows, _rows.Streamed):
-            lower = jnp.sqrt(_sampled.diagonal(spec, problem))
-        theta, steps, _ = run(start, cap, precondition=precondition, lower=lower)
+        theta, steps, _ = run(start, cap, **units(spec, plan, problem))
     return without_hessian(spec, problem, theta, steps)
-
-
-def _may_be_simple(spec: Spec, problem: Problem, start: jax.Array) -> bool:
-    """Whether a fit that knows the diagonal of its Hessian alone may be quick."""
-    dense = not isinstance(problem.rows, _rows.Streamed) and _sampled.is_dense(problem)
-    return spec.solver is None and dense and not _has_optimum(spec, problem, start)
 
 
 def _simply(spec, problem, start, run, cap):
@@ -220,7 +175,7 @@ def _simply(spec, problem, start, run, cap):
     """
 
     def of_sample(problem):
-        return jnp.linalg.cholesky(_curvature(spec, problem))
+        return jnp.linalg.cholesky(curvature(spec, problem))
 
     def attempt(carry):
         theta, steps, turn = carry
@@ -264,18 +219,14 @@ def is_open(outcome: _newton.Outcome, tol: jax.Array) -> jax.Array:
     return ~(passed | outcome.separated | outcome.quasi) & jnp.isfinite(outcome.point.value)
 
 
-def _has_optimum(spec: Spec, problem: Problem, start: jax.Array) -> bool:
-    """Whether that of a sample is worth what it costs."""
-    few = start.size <= NEWTON_LIMIT and _sampled.spares(problem)
-    return bool(spec.solver is None and few and start.shape[0] == 1)
+def units(spec: Spec, plan: Plan, problem: Problem) -> dict[str, jax.Array]:
+    """Those of a solver that starts at 0: a matrix `(p, p)`, or the root of the diagonal."""
+    if plan.units is Units.MATRIX:
+        return {"precondition": curvature(spec, problem)}
+    return {"lower": jnp.sqrt(_sampled.diagonal(spec, problem))}
 
 
-def preconditioner(spec: Spec, problem: Problem) -> jax.Array | None:
-    """Of a solver that starts at 0, `(p, p)`."""
-    return _curvature(spec, problem) if _sampled.is_dense(problem) else None
-
-
-def _curvature(spec: Spec, problem: Problem) -> jax.Array:
+def curvature(spec: Spec, problem: Problem) -> jax.Array:
     """About the Hessian where every score is 0, `(p, p)`, the same for each degree of freedom."""
     plain = _sampled.without_offset(problem)
     origin = jnp.zeros((problem.used.size, problem.spread.size), problem.spread.dtype)

@@ -10,18 +10,15 @@ led. Shapes as in `_passes`.
 """
 
 import functools
-import math
 
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _frame, _linalg, _loops, _newton, _passes, _platform, _rows
+from jaxlin import _frame, _linalg, _loops, _newton, _passes, _plan, _platform, _rows
 from jaxlin._frame import Problem
 from jaxlin._newton import Outcome
 from jaxlin._passes import Point, Spec
 
-# So many lanes at least, of so many entries of x together: fewer are not worth a longer program.
-LANES, ENTRIES = 8, 200_000
 # The least residual that is asked of float32, and points after it that are tried in float64.
 TOL, REFINEMENTS = 1e-5, 3
 # Scores that are known to this much tell a row's curvature to a tenth.
@@ -53,12 +50,9 @@ def _pays(problem: Problem, lanes: int, batched: Problem) -> bool:
     rows, own = problem.rows, batched.rows
     if isinstance(rows, _rows.Streamed) or rows.axis.name is not None or _loops.varies(problem):
         return False  # or lanes are dealt over a mesh axis
-    entries = math.prod(rows.x.shape[-2:])
     # Columns are shared where lanes are of other weights alone.
-    held = lanes * entries if own.x or own.ok or own.feature_mask else entries
-    if problem.spread.dtype != jnp.float64 or held > _frame.HELD_ENTRIES:
-        return False
-    return lanes >= LANES and lanes * entries >= ENTRIES
+    shared = not (own.x or own.ok or own.feature_mask)
+    return _plan.in_single(lanes, rows.x.shape[-2:], problem.spread.dtype, shared=shared)
 
 
 def _by_single(spec, problem, start, tol, cap):

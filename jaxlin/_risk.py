@@ -29,6 +29,7 @@ from jaxlin import (
     _mixed,
     _newton,
     _passes,
+    _plan,
     _platform,
     _rows,
     _sampled,
@@ -37,6 +38,7 @@ from jaxlin import (
 )
 from jaxlin._frame import Problem
 from jaxlin._passes import Spec
+from jaxlin._plan import Method, Space
 from jaxlin.types import Hyperplane, Info, Linear, Status
 
 # Of so few entries a fit is a fraction of a millisecond however it is compiled.
@@ -117,7 +119,7 @@ def _is_trusted(spec: Spec, rows: _rows.Rows | _checks.Table) -> bool:
 
     What the others are then is for the complete program to tell.
     """
-    return not spec.complete and rows.x.size > _matrix_free.NEWTON_ENTRIES
+    return not spec.complete and rows.x.size > _plan.NEWTON_ENTRIES
 
 
 def begin(
@@ -165,18 +167,17 @@ def run(program: Any, spec: Spec, k: int, data: _checks.Table, l2: jax.Array, *r
     so an eager call tries it first; of few entries, compiled for this call and not for thousands to
     come. Traced, the program must be complete.
     """
-    wide = _is_wide(spec, data, k - 1)
-    if not wide:
+    planned = functools.partial(_plan.plan, shape=data.x.shape, m=k - 1, devices=_devices(data))
+    if planned(spec._replace(penalised=None)).space is Space.FEATURES:
         spec = spec._replace(penalised=spec.penalised or None)  # the same program
     if not _checks.concrete((data, l2, rest)):
         return program(spec, k, data, l2, *rest)[0]
     if data.x.size <= FEW_ENTRIES and _platform.on_cpu():
         program = _platform.quickly(program)
-    newton = _matrix_free.is_newton(spec, data.x.shape, k - 1)
-    proved_by_part = spec.solver is None and data.x.size > _matrix_free.DOUBTFUL_ENTRIES
-    if spec.penalised or newton or proved_by_part:
+    plan = planned(spec)
+    if plan.lean:
         lean = spec._replace(complete=False)
-        if newton:
+        if plan.method is Method.NEWTON:
             lean = lean._replace(penalised=None)  # the same program
         found, unsettled = program(lean, k, data, l2, *rest)
         if _checks.concrete(unsettled) and not unsettled:
@@ -220,10 +221,11 @@ def fit(
     by_rows = functools.partial(_solved_by_rows, spec)
     by_features = functools.partial(_solved_by_features, spec)
     m = 1 if basis is None else basis.shape[1]
-    if not _is_wide(spec, rows, m) or spec.penalised is False:
+    space = _plan.plan(spec, rows.x.shape, m, devices=_devices(rows)).space
+    if space is Space.FEATURES:
         problem, found = _framed(spec, by_features, rows, l2, *arguments)
         return _left_by_features(spec, problem, rows, usable, l2, found)
-    if spec.penalised:
+    if space is Space.ROWS:
         problem, found = _framed(spec, by_rows, rows, l2, *arguments)
         return _left_by_rows(spec, problem, rows, usable, l2, found)
     # Each does its part on the rows of a lane that are its own, and nothing without.
@@ -241,7 +243,7 @@ def fit(
 
 def _solved_by_rows(spec, problem, init, tol, max_steps):
     """theta, an Info, and that all is told, where every l2 is positive: by Newton's on the rows."""
-    cap = jnp.int32(_matrix_free.NEWTON_STEPS) if max_steps is None else max_steps
+    cap = jnp.int32(_plan.NEWTON_STEPS) if max_steps is None else max_steps
     start = None if init is None else _frame.enter(problem, init, spec.bias)
     outcome = _wide.solve(spec, problem, start, tol, cap)
     theta = outcome.point.theta
@@ -318,11 +320,9 @@ def _from_one_start(spec, solved):
         apart = bool(batched.x)
         k, m = (2, 1) if basis is None else basis.shape[-2:]
         each = batched._replace(weight=False), in_batched[1]
-        # Lanes of one x share the products of its columns, and Newton's method is the quickest.
-        alike = m == 1 and not apart and rows.x.shape[-1] < _passes.SHARED_LIMIT
-        large = bool(spec.penalised) and not alike
-        newton = _matrix_free.is_newton(spec, rows.x.shape[-2:], m, large=large)
-        f = functools.partial(solved, large=large) if newton else solved
+        plan = _plan.plan(spec, rows.x.shape[-2:], m, shared=not apart)
+        newton = plan.method is Method.NEWTON
+        f = functools.partial(solved, plan=plan) if newton else solved
         if axis_size >= MANY_LANES and init is None and not any(jax.tree.leaves(each)) and newton:
             ok = rows.ok.astype(rows.weight.dtype)
             equal = rows._replace(weight=ok / jnp.maximum(jnp.sum(ok), 1))
@@ -355,44 +355,47 @@ def _from_one_start(spec, solved):
     return many
 
 
-def _solved_by_features(spec, problem, init, tol, max_steps, *, doubted=True, large=None):
+def _solved_by_features(spec, problem, init, tol, max_steps, *, doubted=True, plan=None):
     """theta, an Info, and whether only the complete program can tell.
 
-    An init that is not `doubted` is no worse a place to begin than 0. `large` is as of
-    `_matrix_free.is_newton`.
+    An init that is not `doubted` is no worse a place to begin than 0. `plan`: of these lanes, or
+    None, of one fit.
     """
-    n, d = problem.rows.x.shape
-    if large is None:
-        # Newton's method alone makes the most of few steps, and of rows or lanes over a mesh axis.
-        dealt = problem.rows.axis.name is not None or _loops.varies(problem)
-        large = bool(spec.penalised) or (max_steps is None and not dealt)
-    newton = _matrix_free.is_newton(spec, (n, d), problem.used.size, large=large)
+    counted = max_steps is not None
+    if plan is None:
+        plan = _plan.plan(
+            spec,
+            problem.rows.x.shape,
+            problem.used.size,
+            devices=_devices(problem.rows),
+            counted=counted,
+            dealt=_loops.varies(problem),
+            begun=init is not None,
+        )
+    newton = plan.method is Method.NEWTON
     start = _frame.enter(problem, init, spec.bias)
-    most = _matrix_free.NEWTON_STEPS if newton else _matrix_free.steps_of_others(spec, start)
-    # The proof of what another solver found has steps of its own, unless the user counts them.
-    more = max_steps is None and not newton and start.size <= _matrix_free.DENSE_LIMIT
     doubted = doubted and init is not None
 
     def caps():
         # Made where they are used: a function of lanes may close over nothing that is traced.
-        cap = jnp.int32(most) if max_steps is None else max_steps
-        return cap, cap + _matrix_free.NEWTON_STEPS if more else cap
+        cap = max_steps if counted else jnp.int32(plan.steps)
+        return cap, cap + plan.more
 
     def alone(problem, start, tol):
         cap, last = caps()
         if not newton:
-            return _matrix_free.solve(spec, problem, start, tol, cap, last, init is not None)
+            return _matrix_free.solve(spec, plan, problem, start, tol, cap, last, init is not None)
         if doubted:
             origin = _passes.value_at_origin(spec, problem)
             return _newton.solve(spec, problem, start, origin, tol, cap, jnp.int32(0))
-        if max_steps is None:
+        if not counted:
             return _mixed.solve(spec, problem, start, tol, cap)
         return _newton.undoubted(spec, problem, start, tol, cap, jnp.int32(0))
 
-    if max_steps is None and start.size <= _matrix_free.DENSE_LIMIT:
+    if plan.finished and not counted:
 
         def finish(problem, start, tol, steps):
-            most = steps + _matrix_free.NEWTON_STEPS
+            most = steps + _plan.NEWTON_STEPS
             found = _newton.undoubted(spec, problem, start, tol, most, steps)
             # As of a single fit, whose solver has no Hessian that would prove more.
             proved = jnp.bool_(False) if newton else _matrix_free.is_coercive(problem)
@@ -426,13 +429,8 @@ def _info(outcome: _newton.Outcome, tol: jax.Array, cap: jax.Array) -> Info:
     return Info(status.astype(jnp.int32), outcome.steps, objective, residual)
 
 
-def _is_wide(spec: Spec, rows: _rows.Rows | _checks.Table, m: int) -> bool:
-    """Whether the rows are few beside the features: the default then works in their space."""
-    n, d = rows.x.shape
-    newton = _matrix_free.is_newton(spec, (n, d), m)
-    if spec.solver is not None or newton or rows.axis.name is not None:
-        return False
-    return n < d and m * (n + spec.bias) <= _matrix_free.DENSE_LIMIT
+def _devices(rows: _rows.Rows | _checks.Table) -> int | None:
+    return _rows.devices(rows.axis) if rows.axis.name else None
 
 
 def limit_of(one: jax.Array, bias: bool, dtype: Any) -> Hyperplane:

@@ -9,19 +9,17 @@ import math
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _frame, _iterate, _linalg, _loops, _passes, _rows
+from jaxlin import _frame, _iterate, _linalg, _loops, _passes, _plan, _rows
 from jaxlin._frame import Problem
 from jaxlin._linalg import dot
 from jaxlin._passes import Spec
 
-# Up to so many coordinates of a row the curvature is a matrix.
-MATRIX_LIMIT = 1024
 # Rows per coordinate that it is made of: a fifth of all, but no fewer and no more than these; or a
 # few, where it costs as much as several steps.
 FEW_ROWS, LEAST_ROWS, MOST_ROWS = 8, 16, 32
-# Rows per coordinate that an optimum is found of, if all are so many times as many; a first one of
-# fewer, and then of this part of all if that is more.
-FIRST_ROWS, OPTIMUM_ROWS, SPARED, PART = 32, 64, 8, 16
+# Rows per coordinate that an optimum is found of; a first one of fewer, and then of this part of
+# all if that is more.
+FIRST_ROWS, OPTIMUM_ROWS, PART = 32, 64, 16
 # The residual there is of the sample's, and Newton's method one step from its optimum.
 TOL, STEPS = 1e-2, 20
 # A rough Hessian is of this part of the rows, if these are so many per coordinate of theta; or of
@@ -55,12 +53,6 @@ def without_offset(problem: Problem) -> Problem:
     if rows.offset is None:
         return problem
     return problem._replace(rows=rows._replace(offset=jnp.zeros_like(rows.offset)))
-
-
-def spares(problem: Problem) -> bool:
-    """Whether the sample that an optimum is found of is a small part of all rows."""
-    streamed = isinstance(problem.rows, _rows.Streamed)
-    return not streamed and _all(problem) >= SPARED * OPTIMUM_ROWS * problem.spread.size
 
 
 def _all(problem: Problem) -> int:
@@ -169,7 +161,7 @@ def _held(problem: Problem, sample: Problem, count: int) -> Problem:
 
 def is_dense(problem: Problem) -> bool:
     """Whether the curvature is a matrix, and not a diagonal or nothing."""
-    return problem.spread.size <= min(MATRIX_LIMIT, _all(problem))
+    return _plan.has_matrix(_all(problem), problem.spread.size)
 
 
 def are_independent(problem: Problem) -> jax.Array:

@@ -709,13 +709,16 @@ FAULTS = [
         ),
     ),
     *of(
-        "_matrix_free.py",
+        "_plan.py",
         (
             "what has no optimum is followed for ever",
             "NEWTON_STEPS, OTHER_STEPS, DOUBTFUL_STEPS = 100, 1000, 50",
             "NEWTON_STEPS, OTHER_STEPS, DOUBTFUL_STEPS = 100, 1000, 1000",
             "sampled::without_a_penalty_separable_data_are_soon_left_to_newtons_method",
         ),
+    ),
+    *of(
+        "_matrix_free.py",
         (
             "what is proved by a part is far from the floor",
             "(POLISHED if further else 0.9) * tol",

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxlin import _axes, logistic, losses, softmax, svm
+from jaxlin import _axes, _plan, logistic, losses, softmax, svm
 from jaxlin.types import Status
 
 N, D, K = 120, 20, 3
@@ -27,7 +27,7 @@ squared = partial(svm.fit, loss=losses.squared_hinge)
 def few_columns(monkeypatch):
     """So few that double precision has other ways by default."""
     jax.clear_caches()
-    monkeypatch.setattr(_axes, "LEAST", {4: 8, 8: 8})
+    monkeypatch.setattr(_plan, "LEAST_AXES", {4: 8, 8: 8})
     yield
     jax.clear_caches()
 

@@ -20,7 +20,7 @@ from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from jaxlin import (
-    _matrix_free,
+    _plan,
     _rows,
     _sampled,
     distributed,
@@ -160,7 +160,7 @@ def test_shards_of_all_blocks(solver):
 @on_mesh
 def test_products_over_a_part_of_all_rows(monkeypatch):
     """A part of each shard's, and the same for all: as of one device's rows, to the tolerance."""
-    monkeypatch.setattr(_matrix_free, "NEWTON_LIMIT", 0)
+    monkeypatch.setattr(_plan, "NEWTON_LIMIT", 0)
     monkeypatch.setattr(_sampled, "ROUGH_ROWS", 4)
     x, _, y, weight = draw(n=4003)
     fit = functools.partial(softmax.fit, num_classes=3)

@@ -48,6 +48,7 @@ BELOW = [
     "solvers",
     "_frame",
     "_passes",
+    "_plan",
     "_proof",
     "_newton",
     "_mixed",

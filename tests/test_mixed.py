@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxlin import _mixed, logistic, softmax, solvers
+from jaxlin import _mixed, _plan, logistic, softmax, solvers
 from jaxlin.types import Status
 
 pytestmark = pytest.mark.cpu  # elsewhere no lanes go that way
@@ -25,8 +25,8 @@ FITS = {
 @pytest.fixture
 def mixed(monkeypatch):
     """Any two lanes go that way."""
-    monkeypatch.setattr(_mixed, "LANES", 2)
-    monkeypatch.setattr(_mixed, "ENTRIES", 0)
+    monkeypatch.setattr(_mixed, _plan, "LANES", 2)
+    monkeypatch.setattr(_mixed, _plan, "ENTRIES", 0)
     jax.clear_caches()
     yield
     jax.clear_caches()
@@ -105,7 +105,7 @@ def test_what_float32_cannot_hold_is_found_in_float64(mixed):
 
 
 def test_what_refinement_leaves_is_left_to_float64(mixed, monkeypatch):
-    monkeypatch.setattr(_mixed, "REFINEMENTS", 0)
+    monkeypatch.setattr(_mixed, _plan, "REFINEMENTS", 0)
     x, y, _ = lanes(2)
     fit = functools.partial(logistic.fit, l2=1e-2, tol=1e-12)
     _, info = jax.jit(jax.vmap(fit))(x[:2], y[:2])
@@ -160,10 +160,10 @@ def test_lanes_that_are_dealt_over_a_mesh_axis_stay_in_float64(mixed):
 
 
 def test_few_lanes_and_single_fits_do_not():
-    x, y = jnp.ones((_mixed.LANES, N, D)), jnp.zeros((_mixed.LANES, N), int)
+    x, y = jnp.ones((_plan.LANES, N, D)), jnp.zeros((_plan.LANES, N), int)
     few = jax.make_jaxpr(jax.vmap(logistic.fit))(x, y)
     assert "f32" not in str(few)
-    x = jnp.ones((_mixed.LANES, _mixed.ENTRIES // _mixed.LANES, 1))
+    x = jnp.ones((_plan.LANES, _plan.LANE_ENTRIES // _plan.LANES, 1))
     many = jax.make_jaxpr(jax.vmap(logistic.fit))(x, jnp.zeros(x.shape[:2], int))
     assert "f32" in str(many)
 

@@ -18,6 +18,7 @@ from jaxlin import (
     _matrix_free,
     _newton,
     _passes,
+    _plan,
     _proof,
     _quasi,
     _risk,
@@ -76,7 +77,7 @@ def test_one_score_bends_as_its_hessian_says(y):
 def test_a_sample_is_near_the_optimum_of_all():
     x, y = drawn(4000, 4)
     problem = problem_of(x, y)
-    assert _sampled.spares(problem) and not _sampled.spares(problem_of(x[:2000], y[:2000]))
+    assert _plan.spares(len(x), 6) and not _plan.spares(2000, 6)
     theta, about = optimum(problem)
     origin = _passes.light(SPEC, problem, jnp.zeros_like(theta))
     point = _passes.light(SPEC, problem, theta)
@@ -207,7 +208,7 @@ def test_a_column_whose_large_values_the_sample_misses_has_the_curvature_of_its_
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_a_default_fit_starts_there(monkeypatch, dtype):
     """In fewer steps than from 0 to the same optimum, also with offsets, in order of the labels."""
-    monkeypatch.setattr(_matrix_free, "NEWTON_ENTRIES", 0)
+    monkeypatch.setattr(_plan, "NEWTON_ENTRIES", 0)
     x, y = drawn(6000, 5, dtype=dtype)
     order = np.argsort(y, kind="stable")
     x, y = x[order], y[order]
@@ -270,7 +271,7 @@ def test_a_fit_of_columns_that_look_independent(monkeypatch, twins, steps):
         x[:, i] = x[:, -i] * (1 + 1e-3 * np.random.default_rng(i).normal(size=len(x)))
     if steps is not None:
         monkeypatch.setattr(_matrix_free, "SIMPLE_STEPS", steps)
-        monkeypatch.setattr(_matrix_free, "DENSE_LIMIT", 0)  # nobody finishes what is left
+        monkeypatch.setattr(_plan, "DENSE_LIMIT", 0)  # nobody finishes what is left
     assert _sampled.are_independent(problem_of(x, y))
     jax.clear_caches()
     found, info = logistic.fit(x, y, l2=1e-4 / x.var(0).max())
@@ -287,8 +288,8 @@ def test_a_fit_of_columns_that_look_independent(monkeypatch, twins, steps):
 def test_more_columns_than_a_matrix_may_have(monkeypatch):
     """Have the diagonal alone, and are done in fewer steps for it."""
     x, y = independent_columns()
-    monkeypatch.setattr(_sampled, "MATRIX_LIMIT", 8)
-    monkeypatch.setattr(_matrix_free, "DENSE_LIMIT", 0)
+    monkeypatch.setattr(_plan, "MATRIX_LIMIT", 8)
+    monkeypatch.setattr(_plan, "DENSE_LIMIT", 0)
     l2 = 1e-4 / x.var(0).max()
     exact, _ = logistic.fit(x, y, l2=l2, solver=solvers.newton)
     steps = []
@@ -385,8 +386,8 @@ def unpenalised(x, y, weight, k, solver=None):
 def any_size(monkeypatch):
     """All fits as those of many entries; nothing that was traced so is left."""
     jax.clear_caches()
-    monkeypatch.setattr(_matrix_free, "NEWTON_ENTRIES", 0)
-    monkeypatch.setattr(_matrix_free, "DOUBTFUL_ENTRIES", 0)
+    monkeypatch.setattr(_plan, "NEWTON_ENTRIES", 0)
+    monkeypatch.setattr(_plan, "DOUBTFUL_ENTRIES", 0)
     yield
     jax.clear_caches()
 

@@ -10,8 +10,8 @@ import pytest
 from jaxlin import (
     _checks,
     _frame,
-    _matrix_free,
     _passes,
+    _plan,
     _risk,
     _rows,
     _sampled,
@@ -159,7 +159,7 @@ def troubles():
 @pytest.mark.parametrize("dtype", [np.float64, thorough(np.float32)])
 def test_it_finds_what_newtons_method_finds(monkeypatch, dtype):
     """Alone, and as lanes that do not feel one another."""
-    monkeypatch.setattr(_matrix_free, "NEWTON_LIMIT", 0)
+    monkeypatch.setattr(_plan, "NEWTON_LIMIT", 0)
     cases = [
         (x.astype(dtype), y, w.astype(dtype), dtype(l2)) for x, y, w, l2 in troubles().values()
     ]

@@ -162,6 +162,14 @@ def _warn_of_lost_digits(given: np.ndarray, dtype: Any, name: str) -> None:
         )
 
 
+def bias_of(bias: Any, data: Table) -> bool:
+    """The static `bias`; a ValueError where without one there is nothing to fit."""
+    if not static(bias, bool, "bias") and data.x.shape[1] == 0:
+        shape = data.x.shape
+        raise ValueError(f"x: expected at least one feature where bias=False, got shape {shape}")
+    return bias
+
+
 def real(x: Any, name: str) -> jax.Array:
     """`x` as a float array of any shape."""
     host = None if isinstance(x, jax.Array) or holds_arrays(x) else np.asarray(x)

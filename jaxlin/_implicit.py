@@ -12,6 +12,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
 
 from jaxlin import _checks, _linalg, _rows
 
@@ -225,6 +227,27 @@ def where(keep: jax.Array, params: Any) -> Any:
     return jax.tree.map(lambda a: jnp.where(keep, a, jnp.nan), params)
 
 
+def _no_transpose(*_: Any) -> Any:
+    raise NotImplementedError(
+        "reverse mode (jax.grad, jax.jacrev) of a fit whose derivatives are those of its steps, as "
+        "of the perceptron, the hinge and a hard margin: these go forward only, by jax.jvp or "
+        "jax.jacfwd; svm.fit with losses.squared_hinge and logistic.fit have both"
+    )
+
+
+# The identity, of tangents: no function that jax offers has a transpose of its own and lanes.
+_forward = Primitive("forward_mode_only")
+_forward.def_impl(lambda a: a)
+_forward.def_abstract_eval(lambda a: a)
+ad.primitive_jvps[_forward] = lambda a, t: (
+    _forward.bind(*a),
+    _forward.bind(ad.instantiate_zeros(*t)),
+)
+ad.primitive_transposes[_forward] = _no_transpose
+batching.defvectorized(_forward)
+mlir.register_lowering(_forward, lambda _, a: [a])
+
+
 @jax.custom_jvp
 def _zero(a: jax.Array) -> jax.Array:
     # By way of `a`: under vmap jax 0.10 expects lanes of the value where the derivative has them.
@@ -236,8 +259,13 @@ def _(primals, tangents):
     return _zero(*primals), jnp.sum(tangents[0])
 
 
-def derived(f: Callable[..., Any], found: Any, operands: tuple[Any, ...]) -> Any:
-    """What was `found` without derivatives, with those of `f(*operands)`, which it is."""
+def derived(
+    f: Callable[..., Any], found: Any, operands: tuple[Any, ...], *, by_steps: bool = False
+) -> Any:
+    """What was `found` without derivatives, with those of `f(*operands)`, which it is.
+
+    `by_steps`: whether f is a loop of as many steps as it takes, which has no reverse mode.
+    """
     leaves, tree = jax.tree.flatten(jax.lax.stop_gradient(found))
 
     def of_numbers(leaves):
@@ -249,7 +277,9 @@ def derived(f: Callable[..., Any], found: Any, operands: tuple[Any, ...]) -> Any
 
     @followed.defjvp
     def _(primals, tangents):
-        return jax.jvp(lambda *o: of_numbers(jax.tree.leaves(f(*o))), primals[1], tangents[1])
+        both = jax.jvp(lambda *o: of_numbers(jax.tree.leaves(f(*o))), primals[1], tangents[1])
+        # Known where the tangents are not, as in reverse mode: which so comes as far as to be told.
+        return (followed(*primals), [_forward.bind(a) for a in both[1]]) if by_steps else both
 
     numbers = iter(followed(of_numbers(leaves), operands))
     return jax.tree.unflatten(tree, [next(numbers) if of_numbers([a]) else a for a in leaves])

@@ -52,7 +52,7 @@ def refuse_other_than_key(key: Any) -> None:
 
 
 def a_fit(f: Callable[P, R]) -> Callable[P, R]:
-    """A function that names what it has in place of an argument of other packages' fits."""
+    """A fit that names what it has instead of what others have, and for rows in many places."""
     known = frozenset(inspect.signature(f).parameters)
 
     @functools.wraps(f)
@@ -62,9 +62,22 @@ def a_fit(f: Callable[P, R]) -> Callable[P, R]:
             said = f"; {way_out}" if ours in known else f"; it takes {', '.join(sorted(known))}"
             where = f"{f.__module__.removeprefix('jaxlin.')}.{f.__name__}()"
             raise TypeError(f"{where} got an unexpected keyword argument {name!r}{said}")
+        x = arguments[0] if arguments else options.get("x")
+        if isinstance(x, jax.Array) and options.get("axis_name") is None:
+            _refuse_dealt(x)
         return f(*arguments, **options)
 
     return call
+
+
+def _refuse_dealt(x: jax.Array) -> None:
+    """Raise a ValueError where rows are dealt over a mesh axis that their type tells."""
+    axis = next(iter(jax.typeof(x).sharding.spec), None)
+    if axis is not None:
+        raise ValueError(
+            f"x: its rows are dealt over the mesh axis {axis!r}, and this fit needs them in one "
+            "place: distributed.data_parallel(fit, mesh) is the same fit over rows that are dealt"
+        )
 
 
 def refuse_no_fit(fit: Any) -> None:

@@ -152,7 +152,9 @@ def _over(fit, mesh, axis, x, y, options):
     status = getattr(info, "status", None)
     known = status is not None and _checks.concrete((status, given))
     if known and np.any(np.asarray(status) == Status.INVALID_DATA):
-        fit(x, y, **rows, **options)  # says what is wrong in its own words
+        # In one place, as a fit wants them, which says what is wrong in its own words.
+        x, y, rows = jax.device_get((x, y, rows))
+        fit(x, y, **rows, **options)
     return params, info
 
 

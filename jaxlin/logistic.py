@@ -141,7 +141,7 @@ def fit(
         curvature=None,
         agreement=_agreement,
         solver=_risk.check_solver(solver),
-        bias=_checks.static(bias, bool, "bias"),
+        bias=_checks.bias_of(bias, data),
         penalised=_risk.penalised(l2, dtype),
         polished=tol is None,
         log_odds=True,
@@ -229,7 +229,7 @@ def fit_firth(
         _checks.tolerance(tol, dtype),
         _checks.count(max_steps, "max_steps"),
     )
-    bias = _checks.static(bias, bool, "bias")
+    bias = _checks.bias_of(bias, data)
     # Most data have full rank: an eager call tries the program that assumes it first.
     complete = not _checks.concrete(arguments)
     (params, info), deficient = _fit_firth(bias, complete, *arguments)

@@ -72,7 +72,9 @@ def one_vs_one(fit: Fit) -> Fit:
 
     Every plane votes, see `pairwise`. A pair's fit sees the rows of its two classes only: those of
     others have weight 0. Scores of different planes need not share a scale, and where a class lies
-    between others it is found, which one plane against all others may not do.
+    between others it is found, which one plane against all others may not do. A class of few rows
+    may lose every pair and never be predicted, and the status be CONVERGED:
+    `one_vs_one(resample.on_balanced(fit))` gives both classes of a pair the same total weight.
 
     Args:
       fit: `fit(x, y, *, sample_weight, ...) -> (Hyperplane, Info)`, of this package or your own. It

@@ -396,7 +396,8 @@ def _loop(method, task, start, max_epochs, valid):
     operands = (task.visits, task._replace(visits=None), start, max_epochs, valid)
     loop = _visits.lanes_last(partial(_epochs, method, _visits.walk))
     found = loop(*jax.lax.stop_gradient(operands))
-    return _implicit.derived(partial(_epochs, method, _visits.each_alone), found, operands)
+    each_alone = partial(_epochs, method, _visits.each_alone)
+    return _implicit.derived(each_alone, found, operands, by_steps=True)
 
 
 def _epochs(method, walk, visits, task, start, max_epochs, valid):

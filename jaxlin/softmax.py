@@ -123,7 +123,7 @@ def fit(
         curvature=_curvature,
         agreement=_agreement,
         solver=_risk.check_solver(solver),
-        bias=_checks.static(bias, bool, "bias"),
+        bias=_checks.bias_of(bias, data),
         penalised=_risk.penalised(l2, dtype),
         polished=tol is None,
         bend=_BEND,

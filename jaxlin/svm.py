@@ -420,7 +420,7 @@ def _fit(kind, bias, complete, data, l2, tol, max_steps):
     still = jax.lax.stop_gradient(operands)
     found = many(*still)
     if not smooth:
-        found = _implicit.derived(solved, found, operands)
+        found = _implicit.derived(solved, found, operands, by_steps=True)
     shared, (rest, found) = found
     problem = _frame.Problem(rows, *shared, *rest)
     params, dual, primal = found.params, found.bound.dual, found.bound.primal
@@ -462,8 +462,12 @@ def _fit_joint(k, bias, data, l2, tol, max_steps):
     rows = rows._replace(weight=jnp.where(usable, rows.weight, 0))
     rows = _without_slope_at_0(rows)
     basis = _frame.class_basis(present, l2.dtype)
-    problem = _frame.make(rows, jnp.where(valid, l2, 1), bias, basis)
-    best, steps = _crammer_singer.solve(problem, tol, max_steps)
+    l2 = jnp.where(valid, l2, 1)
+    problem = _frame.make(*jax.lax.stop_gradient((rows, l2)), bias, basis)
+    problem = _frame.live(problem, rows, l2)
+    operands, solve = (problem, tol, max_steps), _crammer_singer.solve
+    still = jax.lax.stop_gradient(operands)
+    best, steps = _implicit.derived(solve, solve(*still), operands, by_steps=True)
     found, own, slack = _frame.settled(problem, best.theta, bias)
     bound = _crammer_singer.proved(problem, found, own, best.dual, slack, tol)
     stalled = jnp.where(steps < max_steps, Status.STALLED, Status.MAX_STEPS)

@@ -5,6 +5,7 @@ import functools
 import inspect
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -19,6 +20,7 @@ from jaxlin import (
     losses,
     metrics,
     multiclass,
+    pairwise,
     resample,
     softmax,
     types,
@@ -341,3 +343,98 @@ def test_a_separable_fit_sends_to_the_columns():
         assert "inference.separation" in types.describe(info)
         found = inference.separation(params, x, y)
         assert np.isinf(np.atleast_2d(found.coefficients.weights)[-1, 1])
+
+
+LINEAR = [name for name, fit in FITS.items() if "bias" in inspect.signature(fit.call).parameters]
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("name", LINEAR)
+def test_no_column_is_a_model_or_an_error(name, bias):
+    """Without a column the bias alone is fitted, or what is missing is said."""
+    _, y, weight, _ = FITS[name].draw(0)
+    try:
+        params, _ = FITS[name](np.zeros((N, 0)), y, weight, np.zeros(0, bool), bias=bias)
+    except ValueError as error:
+        assert str(error).startswith("x: expected at least one feature"), error
+    else:
+        assert params.weights.shape[-1] == 0 and np.isfinite(params.bias).all()
+        assert bias or not np.any(params.bias)
+
+
+def test_without_columns_the_bias_is_the_log_odds():
+    params, _ = logistic.fit(np.zeros((5, 0)), np.array([0, 1, 1, 1, 1]))
+    np.testing.assert_allclose(params.bias, np.log(4), rtol=1e-12)
+    for fit in (logistic.fit, logistic.fit_firth, functools.partial(softmax.fit, num_classes=2)):
+        with pytest.raises(ValueError, match=r"^x: .* where bias=False, got shape \(5, 0\)"):
+            fit(np.zeros((5, 0)), np.array([0, 1, 1, 1, 1]), bias=False)
+
+
+# --- rows that are dealt, and derivatives that go forward only -----------------------------------
+
+
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if public.is_fit(name)])
+def test_rows_that_are_dealt_are_for_data_parallel(name):
+    mesh = jax.make_mesh((1,), ("rows",), axis_types=(jax.sharding.AxisType.Explicit,))
+    x, y, weight, mask = FITS[name].draw(0)
+    x, y, weight = distributed.shard(x, y, mesh, sample_weight=weight)
+    words = r"^x: its rows are dealt over the mesh axis 'rows', .*data_parallel\(fit, mesh\)"
+    with pytest.raises(ValueError, match=words):
+        FITS[name](x, y, weight, mask)
+    with pytest.raises(ValueError, match=words):
+        jax.jit(FITS[name].__call__)(x, y, weight, mask)
+
+
+def test_what_is_wrong_with_rows_that_are_dealt_is_said_of_them():
+    mesh = jax.make_mesh((1,), ("rows",), axis_types=(jax.sharding.AxisType.Explicit,))
+    bad = np.array(X)
+    bad[3, 1] = np.nan
+    x, y, weight = distributed.shard(bad, Y, mesh)
+    fit = distributed.data_parallel(logistic.fit, mesh)
+    with pytest.raises(ValueError, match=r"^x: 1 of 72 entries .* the first at \(3, 1\): nan"):
+        fit(x, y, sample_weight=weight)
+    good = distributed.shard(X, Y, mesh)
+    params, _ = fit(*good[:2], l2=0.1)
+    np.testing.assert_allclose(params.weights, logistic.fit(X, Y, l2=0.1)[0].weights, rtol=1e-8)
+
+
+FORWARD_ONLY = {"svm.fit", "svm.fit_hard_margin", "svm.fit_crammer_singer"}
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_reverse_mode_is_right_or_refused(name):
+    """Where it is refused forward mode is not, and the line says so."""
+    x, y, weight, mask = FITS[name].draw(0)
+    if name == "svm.fit_hard_margin":
+        y = (x[:, 0] > 0).astype(int)
+    of_steps = name in FORWARD_ONLY or "perceptron" in name
+    direction = np.random.default_rng(1).normal(size=x.shape)
+
+    def total(x):
+        return sum(jnp.sum(jnp.sin(a)) for a in FITS[name](x, y, weight, mask)[0])
+
+    _, forward = jax.jvp(total, (x,), (direction,))
+    assert np.isfinite(forward)
+    if not of_steps:
+        np.testing.assert_allclose(np.sum(jax.grad(total)(x) * direction), forward, rtol=1e-6)
+        return
+    for reverse in (jax.grad(total), jax.jit(jax.grad(total)), jax.jacrev(total)):
+        with pytest.raises(NotImplementedError, match=r"^reverse mode .*forward only, by jax\.jvp"):
+            reverse(x)
+    np.testing.assert_allclose(jnp.vdot(jax.jacfwd(total)(x), direction), forward, rtol=1e-8)
+
+
+def test_a_class_of_few_rows_is_left_out_until_pairs_are_balanced():
+    """As the docstring of `one_vs_one` says."""
+    rng = np.random.default_rng(0)
+    sizes, means = [300, 60, 6], np.array([[0.0, 0.0], [1.5, 0.0], [0.0, 1.5]])
+    x = np.concatenate([rng.normal(size=(n, 2)) + m for n, m in zip(sizes, means, strict=True)])
+    y = np.repeat([0, 1, 2], sizes)
+    plain = functools.partial(logistic.fit, l2=0.1)
+    params, info = multiclass.one_vs_one(plain)(x, y)
+    assert info.status == types.Status.CONVERGED
+    assert not np.any(pairwise.predict(params, x) == 2)
+    params, info = multiclass.one_vs_one(resample.on_balanced(plain))(x, y)
+    assert info.status == types.Status.CONVERGED
+    found = np.asarray(pairwise.predict(params, x))
+    assert np.mean(found[y == 2] == 2) > 0.5 and np.mean(found[y == 1] == 1) > 0.5

@@ -8,20 +8,15 @@ and column. Rows are counted from 1 without the header and blank lines; lines ar
 Standard library only.
 """
 
-import codecs
 import csv
-import functools
-import gzip
-import io
 import itertools
-import os
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from typing import IO, Any, NamedTuple
+from typing import NamedTuple
 
+from jaxlin import _text
 from jaxlin._numerals import convention, is_number, number
+from jaxlin._text import BadInput
 
 MISSING = frozenset(
     ("", "?", "NA", "na", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NAN", "null", "NULL", "None")
@@ -31,15 +26,7 @@ SEPARATORS = "\t;,|" + SPACES  # where two divide the lines alike, the earlier o
 SEPARATOR_NAMES = {"tab": "\t", "\\t": "\t", "space": SPACES, "whitespace": SPACES}
 NAMELESS = ("", "Unnamed: 0")  # the second is how pandas writes back what had no name
 HEAD_ROWS = 1000  # looked at to tell how a file is written
-GZIP = b"\x1f\x8b"  # what a compressed file begins with
 SAMPLE_LINES = 50  # of them, to tell its separator
-
-
-class BadInput(ValueError):
-    """What is wrong with the user's input, in one line."""
-
-    def __str__(self) -> str:
-        return " ".join(super().__str__().split())  # a quoted cell may hold line breaks
 
 
 class Options(NamedTuple):
@@ -112,7 +99,7 @@ class Sheet(NamedTuple):
 
 def find(path: str, options: Options, target: str | None, notes: list[str]) -> Sheet:
     """How a file is written, by its top; `notes` gets what a reader should know of it."""
-    encoding = _encoding(path, options.encoding, notes)
+    encoding = _text.encoding(path, options.encoding, notes)
     skip, separator, comment = _preamble(path, encoding)
     separator = _separator(options.separator) or separator or _sniffed(path, encoding, skip)
     head = list(itertools.islice(_records(path, encoding, separator, skip), HEAD_ROWS))
@@ -274,70 +261,6 @@ class Look:
         return row.cells[column]
 
 
-# The bytes
-
-
-@contextmanager
-def _reading(path: str, encoding: str) -> Iterator[None]:
-    try:
-        yield
-    except UnicodeDecodeError as error:
-        raise BadInput(
-            f"{path}: not {encoding} ({error.reason}); --encoding names another"
-        ) from None
-    except (gzip.BadGzipFile, EOFError, zlib.error):
-        raise BadInput(f"{path}: the gzip archive is cut off or damaged") from None
-
-
-def _bytes(path: str) -> IO[bytes]:
-    """The file as it is unpacked, from its beginning."""
-    if not os.path.isfile(path):
-        whole = _poured(path)
-        return io.BytesIO(gzip.decompress(whole) if whole.startswith(GZIP) else whole)
-    with open(path, "rb") as file:
-        opener: Any = gzip.open if file.read(2) == GZIP else open
-    return opener(path, "rb")
-
-
-@functools.cache
-def _poured(path: str) -> bytes:
-    """What a pipe holds, which can be read once."""
-    with open(path, "rb") as file:
-        return file.read()
-
-
-def _encoding(path: str, given: str | None, notes: list[str]) -> str:
-    """What the user says, or a byte order mark; else UTF-8 if all of the file is, or Latin-1."""
-    if given is not None:
-        try:
-            return codecs.lookup(given).name
-        except LookupError:
-            raise BadInput(f"--encoding {given}: no such encoding") from None
-    with _reading(path, "UTF-8"), _bytes(path) as file:
-        for at, line in enumerate(file, 1):
-            if at == 1 and line.startswith((b"\xff\xfe", b"\xfe\xff")):
-                return "utf-16"
-            if at == 1 and line.startswith(b"PK\x03\x04"):
-                raise BadInput(f"{path}: a workbook or zip archive; export it as CSV")
-            if b"\0" in line:
-                raise BadInput(f"{path}: not a text file (it holds zero bytes)")
-            try:
-                line.decode()
-            except UnicodeDecodeError:
-                notes.append(f"line {at} is not UTF-8: read as Latin-1 (--encoding names another)")
-                return "latin-1"
-    return "utf-8-sig"
-
-
-def _lines(path: str, encoding: str) -> Iterator[str]:
-    with (
-        _reading(path, encoding),
-        _bytes(path) as file,
-        io.TextIOWrapper(file, encoding=encoding, newline="") as text,
-    ):
-        yield from text
-
-
 def _parsed(
     lines: Iterable[str], separator: str, path: str, skip: int
 ) -> Iterator[tuple[int, list[str]]]:
@@ -358,7 +281,7 @@ def _parsed(
 def _records(
     path: str, encoding: str, separator: str, skip: int
 ) -> Iterator[tuple[int, list[str]]]:
-    lines = itertools.islice(_lines(path, encoding), skip, None)
+    lines = itertools.islice(_text.lines(path, encoding), skip, None)
     return _parsed(lines, separator, path, skip)
 
 
@@ -369,7 +292,7 @@ def _preamble(path: str, encoding: str) -> tuple[int, str | None, str | None]:
     """How many lines stand above the table, Excel's `sep=;`, and the last comment."""
     separator = comment = None
     skip = 0
-    for line in _lines(path, encoding):
+    for line in _text.lines(path, encoding):
         bare = line.strip().strip('"')
         if bare.lower().startswith("sep=") and separator is None:
             separator = line.rstrip("\r\n").strip('"')[4:5] or None
@@ -390,7 +313,7 @@ def _separator(given: str | None) -> str | None:
 
 def _sniffed(path: str, encoding: str, skip: int) -> str:
     """The separator that divides most lines alike, and then into the most numbers."""
-    sample = list(itertools.islice(_lines(path, encoding), skip, skip + SAMPLE_LINES))
+    sample = list(itertools.islice(_text.lines(path, encoding), skip, skip + SAMPLE_LINES))
 
     def fitness(separator: str) -> tuple[float, float]:
         lines = [" ".join(a.split()) for a in sample] if separator == SPACES else sample
@@ -440,12 +363,13 @@ def _has_header(body: list[list[str]], target: str | None) -> bool:
 
     A name equal to the target says so. A text above numbers says so, and one above texts that recur
     and are others; a text that recurs below says the opposite. Where nothing or both are said, a
-    row with a number in it is data.
+    row with a number in it is data, unless its numbers are 0, 1, 2, as pandas numbers columns, and
+    its texts are of no other row.
     """
     first, *below = body
     if target is not None and target.lower() in map(str.lower, first):
         return True
-    votes = 0
+    votes, fresh = 0, []
     shift = max(0, (len(below[0]) if below else 0) - len(first))  # R's row names have no name
     for column, name in enumerate(first):
         cells = [row[column + shift] for row in below if column + shift < len(row)]
@@ -453,13 +377,18 @@ def _has_header(body: list[list[str]], target: str | None) -> bool:
         if name in MISSING or not cells or is_number(name):
             continue
         levels = set(cells)
+        fresh.append(name not in levels)
         if 2 * sum(map(is_number, cells)) > len(cells):
             votes += 1
         elif name in levels:
             votes -= 1
         elif 2 * len(levels) <= len(cells):
             votes += 1
-    return votes > 0 if votes else not any(is_number(cell) for cell in first)
+    numbers = [cell for cell in first if is_number(cell)]
+    if votes or not numbers:
+        return votes >= 0
+    counted = numbers == [str(i) for i in range(len(numbers))]
+    return counted and len(numbers) > 1 and bool(fresh) and all(fresh)
 
 
 def _names(first: list[str], has_header: bool, notes: list[str]) -> list[str]:

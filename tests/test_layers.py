@@ -67,7 +67,7 @@ BELOW = [
 ]
 METHODS = ["perceptron", "least_squares", "fisher", "lda", "qda", "logistic", "softmax", "svm"]
 OF_FITS = ["multiclass", "_prepared", "resample", "_estimate", "_separation", "inference"]
-OF_FITS += ["distributed", "_numerals", "_sheet", "_source", "_descent", "streaming"]
+OF_FITS += ["distributed", "_numerals", "_text", "_sheet", "_source", "_descent", "streaming"]
 PICTURES = ["plot"]  # some are of one method: the street is svm's
 COMMAND_LINE = ["_table", "_evaluate", "_report", "_large", "__main__"]
 ORDER = [*BELOW, *METHODS, *OF_FITS, *PICTURES, *COMMAND_LINE]

@@ -141,6 +141,22 @@ def test_a_header_with_numbers_in_it(read):
     assert read("0,1,2,3\n5,3,1,0\n4,3,1,0\n6,3,6,1\n").x.shape[0] == 4  # nothing says a header
 
 
+def test_a_numbered_header_over_classes_that_hardly_recur(read):
+    """As pandas writes a frame without names: the class is text, and so is what it is called."""
+    rows = "1.5,2,3,oak\n2,3,4,elm\n4,4,4,ash\n5,4,3,oak\n"
+    for header in ("0,1,2,target\n", "0,1,2,kind\n"):
+        data = read(header + rows)
+        assert data.features == ["0", "1", "2"] and data.classes == ["ash", "elm", "oak"]
+        assert said(data, "names the columns, though with numbers")
+    assert read("target,0,1\noak,1,2\nelm,3,4\nash,4,4\noak,5,4\n", "target").x.shape == (4, 2)
+    indexed = read(",0,1,target\n0,1,2,oak\n1,3,4,elm\n2,4,4,ash\n3,5,4,oak\n")
+    assert indexed.features == ["0", "1"] and indexed.x.shape == (4, 2)
+    # A class of another row, other numbers, or one alone: these are data.
+    for first in ("0,1,2,elm\n", "0,1,3,fir\n", "1.5,1,2,fir\n", "3,2,1,fir\n"):
+        assert read(first + rows).x.shape == (5, 3), first
+    assert read("0,fir\n1,oak\n2,elm\n4,ash\n5,oak\n").x.shape == (5, 1)
+
+
 def test_no_header(read):
     data = read("5.1,3.5,setosa\n4.9,3.0,setosa\n6.3,3.3,virginica\n")
     assert data.x.shape == (3, 2) and said(data, "no header")
@@ -239,6 +255,21 @@ def test_marks_that_contradict_are_refused(read):
 def test_thousands_are_said(read):
     assert said(read('a,kind\n"1,100",x\n2,y\n3,x\n'), "'1,100' is read as 1100")
     assert said(read("a;kind\n1,5;x\n2;y\n3;x\n"), "decimal comma, such as '1,5'")
+
+
+def test_one_and_one_point_nought_are_one_class(read):
+    data = read("a,b,kind\n1,2,1\n3,5,1.0\n2,7,0\n8,1,0.0\n4,4,1.00\n")
+    assert data.y.tolist() == [1, 1, 0, 0, 1] and len(data.classes) == 2
+
+
+def test_separators_at_the_end_of_rows_under_a_header(read):
+    """Empty cells behind the last name are no cells, in some of the rows or in all."""
+    for rows in ("1,2,x,\n3,4,y,\n5,7,x,\n", "1,2,x\n3,4,y,,\n5,7,x\n", "1,2,x,,\n3,4,y\n5,7,x,\n"):
+        data = read("a,b,kind\n" + rows)
+        assert data.features == ["a", "b"] and data.x.tolist() == [[1, 2], [3, 4], [5, 7]]
+    words = r"row 2 \(line 3\) has 5 cells, expected 3: nothing is named after column 'kind'"
+    with pytest.raises(BadInput, match=words):
+        read("a,b,kind\n1,2,x\n3,4,y,,9\n5,7,x\n")
 
 
 # Columns that number the rows

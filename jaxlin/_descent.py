@@ -256,7 +256,7 @@ def _lbfgs_outcome(spec, run, carry):
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _returned(spec, joint, problem, outcome, run, present, classes):
     theta, info = _risk.said(problem, outcome, run.tol, run.last)
-    params = _frame.leave(problem, theta, spec.bias)
+    params = _frame.left(problem, theta, spec.bias)
     usable, valid = jnp.sum(classes) > 1, jnp.bool_(True)
     dtype = theta.dtype
     if joint:

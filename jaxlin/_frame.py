@@ -301,10 +301,27 @@ def enter(problem: Problem, init: Linear | None, bias: bool) -> jax.Array:
 
 def leave(problem: Problem, theta: jax.Array, bias: bool) -> Linear:
     """The params of theta in the user's units, of each score."""
-    d = problem.centre.size
-    weights = theta[:, :d] * unscaled(problem)[None, :]
-    offset = theta[:, d] - dot(weights, problem.centre) if bias else jnp.zeros_like(theta[:, 0])
+    weights = theta[:, : problem.centre.size] * unscaled(problem)[None, :]
+    offset = offsets(problem, theta) if bias else jnp.zeros_like(theta[:, 0])
     return Linear(weights=of_basis(problem, weights), bias=of_basis(problem, offset))
+
+
+def offsets(problem: Problem, theta: jax.Array) -> jax.Array:
+    """The biases of theta `(m, p)` in the user's units, `(m,)`; 0 where there are none."""
+    d = problem.centre.size
+    along = dot(theta[:, :d] * unscaled(problem)[None, :], problem.centre)
+    return jnp.sum(theta[:, d:], axis=1) - along
+
+
+def left(problem: Problem, theta: jax.Array, bias: bool) -> Linear:
+    """As `leave`, with biases that are rounded once, however far from 0 the columns lie."""
+    params = leave(problem, theta, bias)
+    if not bias:
+        return params
+    weights, last = jax.lax.stop_gradient((params.weights, of_basis(problem, theta[:, -1])))
+    known = jax.vmap(_linalg.long_inner, in_axes=(0, None, 0))(-weights, problem.centre, last)
+    known = jnp.where(jnp.isfinite(known), known - jax.lax.stop_gradient(params.bias), 0)
+    return params._replace(bias=params.bias + known)
 
 
 def settled(problem: Problem, theta: jax.Array, bias: bool) -> tuple[Linear, jax.Array, jax.Array]:
@@ -317,17 +334,15 @@ def settled(problem: Problem, theta: jax.Array, bias: bool) -> tuple[Linear, jax
       The params, and of each score its coordinates `(K, p)`, and a bound of its bias' rounding
       `(K,)`.
     """
-    params, factor = leave(problem, theta, bias), unscaled(problem)[None, :]
+    params, factor = left(problem, theta, bias), unscaled(problem)[None, :]
     own = jnp.where(factor > 0, params.weights / jnp.where(factor > 0, factor, 1), 0)
     if not bias:
         return params, own, jnp.zeros(len(own), own.dtype)
     weights, at, eps = params.weights, problem.centre, jnp.finfo(own.dtype).eps
-    long_inner = jax.vmap(_linalg.long_inner, in_axes=(0, None, 0))
-    known = long_inner(-weights, at, of_basis(problem, theta[:, -1]))
-    seen = long_inner(weights, at, known)
+    seen = jax.vmap(_linalg.long_inner, in_axes=(0, None, 0))(weights, at, params.bias)
     lost = _linalg.long_ulps(at.size) * eps**2 * dot(jnp.abs(weights), jnp.abs(at))
     slack = eps * jnp.abs(seen) + lost
-    return params._replace(bias=known), jnp.concatenate([own, seen[:, None]], axis=1), slack
+    return params, jnp.concatenate([own, seen[:, None]], axis=1), slack
 
 
 def held(problem: Problem) -> Problem:

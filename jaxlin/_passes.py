@@ -447,14 +447,15 @@ def assemble(problem: Problem, theta: jax.Array, columns: jax.Array, terms: jax.
     eps = jnp.finfo(theta.dtype).eps
     # Where all weights have a penalty only the biases are free, which no two classes agree with.
     unclear = counted[0] if counted else jnp.any(problem.used).astype(theta.dtype)
-    size = jnp.abs(theta)
-    moved = jnp.sum(size * problem.sizes[0][None, :])
+    # A bias in the user's units is rounded once, see `_frame.left`.
+    biases = _frame.of_basis(problem, _frame.offsets(problem, theta))
+    moved = jnp.max(jnp.abs(biases))
     return Point(
         theta=theta,
-        value=value + jnp.sum(problem.penalty[None, :] * size**2) / 2,
+        value=value + jnp.sum(problem.penalty[None, :] * theta**2) / 2,
         grad=grad,
         residual=residual(problem, grad),
-        noise=NOISE_ULPS * eps * (jnp.sqrt(square) + tilt + curve * moved),
+        noise=eps * (NOISE_ULPS * (jnp.sqrt(square) + tilt) + curve * moved),
         curve=curve,
         short=unclear,
     )

@@ -258,7 +258,7 @@ def _left_by_rows(spec, problem, rows, usable, l2, found):
         proper = usable & (info.status <= Status.MAX_STEPS)
         theta = _wide.differentiable(spec, live, theta, proper)
         info = _with_objective(spec, info, live, theta, proper)
-    return _frame.leave(problem, theta, spec.bias), info, unsettled & usable
+    return _frame.left(problem, theta, spec.bias), info, unsettled & usable
 
 
 def _left_by_features(spec, problem, rows, usable, l2, found):
@@ -272,7 +272,7 @@ def _left_by_features(spec, problem, rows, usable, l2, found):
         flat = _implicit.root(gradient, hessian, live, theta.reshape(-1), proper)
         theta = flat.reshape(theta.shape)
         info = _with_objective(spec, info, live, theta, proper)
-    return _frame.leave(problem, theta, spec.bias), info, unsettled & usable
+    return _frame.left(problem, theta, spec.bias), info, unsettled & usable
 
 
 def _with_objective(spec, info, live, theta, proper):

@@ -845,6 +845,26 @@ def test_in_float32_labels_that_cross_by_a_hair_have_an_optimum(hair, slope):
     np.testing.assert_allclose(found.weights[1] - found.weights[0], slope, rtol=1e-5)
 
 
+@pytest.mark.parametrize("fit", [logistic.fit, partial(softmax.fit, num_classes=2)])
+def test_columns_far_from_0_are_fitted_in_float32_and_the_residual_is_no_less_than_it_is(fit):
+    """A bias, of about -700 for years, is rounded once, whatever it is the sum of."""
+    for seed, (centre, d) in enumerate([(1993, 1), (-1993, 3), (1993, 8)]):
+        rng = np.random.default_rng(seed)
+        x = np.round(rng.normal(size=(300, d)) * 3 + centre)
+        y = (
+            (x - centre) @ (-1.0) ** np.arange(d) / 3 / np.sqrt(d) + rng.logistic(size=300) > 0
+        ).astype(int)
+        params, info = fit(x.astype(np.float32), y)
+        exactly, _ = fit(x, y)
+        assert info.status == Status.CONVERGED
+        w, b = (np.asarray(a, float) for a in params)
+        np.testing.assert_allclose(w, exactly.weights, rtol=1e-4, atol=1e-5)
+        w, b = (w, b) if w.ndim == 1 else (w[1] - w[0], b[1] - b[0])
+        pull = (1 / (1 + np.exp(-(x @ w + b))) - y) / len(x)
+        standard = np.column_stack([(x - x.mean(0)) / x.std(0), np.ones(len(x))])
+        assert np.abs(pull @ standard).max() <= float(info.residual)
+
+
 def test_where_every_weight_is_penalised_nothing_recedes():
     """A penalty that the program does not know, and no bias: no direction is free."""
     rng = np.random.default_rng(0)

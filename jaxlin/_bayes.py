@@ -118,7 +118,7 @@ def log_of(priors: jax.Array) -> jax.Array:
 
 def tied_covariance(s: Scatter, divisor: str, given: Options, mask: Any) -> jax.Array:
     """The covariance `(d, d)` that the classes share, shrunk."""
-    return _shrunk(_pooled(s, divisor), given.shrinkage, mask)
+    return _shrunk(_pooled(s, divisor), given.shrinkage, mask, s.unit)
 
 
 def class_covariances(s: Scatter, divisor: str, given: Options, mask: Any) -> jax.Array:
@@ -128,7 +128,7 @@ def class_covariances(s: Scatter, divisor: str, given: Options, mask: Any) -> ja
     if given.pooling is not None:
         common = _pooled(s, "n" if divisor == "n" else "n-k")
         own = own + given.pooling * (common[None] - own)
-    return jax.vmap(lambda a: _shrunk(a, given.shrinkage, mask))(own)
+    return jax.vmap(lambda a: _shrunk(a, given.shrinkage, mask, s.unit))(own)
 
 
 def _pooled(s: Scatter, divisor: str) -> jax.Array:
@@ -137,13 +137,21 @@ def _pooled(s: Scatter, divisor: str) -> jax.Array:
     return _scatter.tied(s).scatter / jnp.where(degrees > 0, degrees, 1)
 
 
-def _shrunk(covariance: jax.Array, shrinkage: jax.Array | None, mask: Any) -> jax.Array:
+def _shrunk(
+    covariance: jax.Array, shrinkage: jax.Array | None, mask: Any, unit: jax.Array
+) -> jax.Array:
     if shrinkage is None:
         return covariance
-    d = covariance.shape[0]
-    there = jnp.ones(d, covariance.dtype) if mask is None else mask.astype(covariance.dtype)
-    size = jnp.trace(covariance) / jnp.maximum(jnp.sum(there), 1)
-    return covariance + shrinkage * (size * jnp.diag(there) - covariance)
+    d, dtype = covariance.shape[0], covariance.dtype
+    there = jnp.ones(d, bool) if mask is None else mask
+    # The identity is that of the user's units. What it is beyond this range leaves nothing to see
+    # of a column.
+    most = _checks.safe_range(dtype)
+    least = jnp.min(jnp.where(there, unit, most), initial=most)
+    rate = jnp.where(there, jnp.minimum(unit / least, most), 0)
+    part = jnp.diagonal(covariance) / jnp.maximum(jnp.sum(there), 1).astype(dtype)
+    size = jnp.sum(jnp.where(there, part * (least / unit) ** 2, 0))
+    return covariance + shrinkage * (jnp.diag(size * rate * rate) - covariance)
 
 
 def few_rows(s: Scatter, given: Options, mask: Any) -> jax.Array:

@@ -392,7 +392,11 @@ def raise_if_invalid(
         bad = ~(given > 0) | np.isinf(given)
         found = _offences(name, given, bad, "not positive and finite")
         problems += [f"{found} ({advice})" if np.any(given == 0) else found] * bool(found)
-    raise ValueError("; ".join(problems) or "the data are not valid")
+    beyond = (
+        "the data are not valid, or the squares of a column of x leave the range of "
+        f"{working_dtype(data.x)}: then give it in other units"
+    )
+    raise ValueError("; ".join(problems) or beyond)
 
 
 def safe_range(dtype: Any) -> float:

@@ -82,6 +82,7 @@ class Still(NamedTuple):
     weight: `(n,)`, sum one
     total: `()`, the sum of the weights as given
     mean: `(d,)`, of the rows; `origin (d,)`, the point that they are held about
+    unit: `(d,)`, what columns are multiplied with first, see `_scatter`
     scatter: `(d, d)`, of all rows about their mean
     sound: `()` bool, whether the data are valid, and the scatter more than rounding
     """
@@ -90,6 +91,7 @@ class Still(NamedTuple):
     total: jax.Array
     mean: jax.Array
     origin: jax.Array
+    unit: jax.Array
     scatter: jax.Array
     sound: jax.Array
 
@@ -106,38 +108,54 @@ class Sums(NamedTuple):
     moved: jax.Array
 
 
-def centred(x: jax.Array, y: jax.Array, seen: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
-    """The rows about the mean of those `seen (n,)`, 0 where they may not be felt, and the mean."""
+class Held(NamedTuple):
+    """Rows in `unit (d,)` about `origin (d,)`: `x (n, d)`, 0 where they may not be felt."""
+
+    x: jax.Array
+    origin: jax.Array
+    unit: jax.Array
+
+
+def centred(x: jax.Array, y: jax.Array, seen: jax.Array, k: int) -> Held:
+    """The rows about the mean of those `seen (n,)`."""
     rows = _felt(x, y, seen, k)
     clean = _rows.clean(rows).x
     origin = dot(rows.weight, clean) / jnp.maximum(jnp.sum(rows.weight), 1)
-    return jnp.where(rows.ok[:, None], clean - origin[None, :], 0), origin
+    return Held(jnp.where(rows.ok[:, None], clean - origin[None, :], 0), origin, rows.unit)
 
 
 def _felt(x: jax.Array, y: jax.Array, seen: jax.Array, k: int) -> _rows.Rows:
-    """The rows, of weight 1 where they are seen and hold what may be."""
+    """The rows in units, of weight 1 where they are seen and hold what may be."""
     rows, *_ = _rows.prepare(_checks.table(x, y), num_classes=k)
-    return rows._replace(weight=(rows.ok & seen).astype(rows.weight.dtype))
+    return _scatter.in_units(rows._replace(weight=(rows.ok & seen).astype(rows.weight.dtype)))
 
 
-def still(
-    held: jax.Array, origin: jax.Array, x: jax.Array, y: jax.Array, weight: jax.Array, k: int
-) -> Still:
-    """What the labels do not change, of the rows `held` about `origin`, in these weights."""
+def _apart(left: jax.Array, before: jax.Array) -> jax.Array:
+    """Whether variances keep their digits as differences from squares, and as numbers.
+
+    In units of all rows they may be small where a few have weight.
+    """
+    limits = jnp.finfo(left.dtype)
+    lost = (before > 0) & (before < float(limits.tiny / limits.eps))
+    return jnp.all((left >= LEAST_SPREAD * before) & ~lost)
+
+
+def still(held: Held, x: jax.Array, y: jax.Array, weight: jax.Array, k: int) -> Still:
+    """What the labels do not change, in these weights."""
     table = _checks.table(x, y, sample_weight=weight)
     rows, total, valid = _rows.prepare(table, num_classes=k)
-    mean = dot(rows.weight, held)
-    square = dot((held * rows.weight[:, None]).T, held)
+    mean = dot(rows.weight, held.x)
+    square = dot((held.x * rows.weight[:, None]).T, held.x)
     scatter = square - mean[:, None] * mean[None, :]
-    apart = jnp.diagonal(scatter) >= LEAST_SPREAD * jnp.diagonal(square)
-    return Still(rows.weight, total, mean, origin, scatter, valid & jnp.all(apart))
+    sound = valid & _apart(jnp.diagonal(scatter), jnp.diagonal(square))
+    return Still(rows.weight, total, mean, held.origin, held.unit, scatter, sound)
 
 
-def sums(at: Still, held: jax.Array, y: jax.Array, k: int) -> Sums:
+def sums(at: Still, held: Held, y: jax.Array, k: int) -> Sums:
     """What the labelling `y (n,)` adds."""
     member = jnp.where(_codes.members(y, k).T, at.weight[None, :], 0)
     share = jnp.sum(member, axis=1)
-    moved = dot(member[:-1], held) - share[:-1, None] * at.mean[None, :]
+    moved = dot(member[:-1], held.x) - share[:-1, None] * at.mean[None, :]
     # About the mean of all rows they sum to 0.
     moved = jnp.concatenate([moved, -jnp.sum(moved, axis=0, keepdims=True)])
     return Sums(share, jnp.sum(member > 0, axis=1, dtype=jnp.int32), moved)
@@ -149,11 +167,13 @@ def sums(at: Still, held: jax.Array, y: jax.Array, k: int) -> Sums:
 class Shared(NamedTuple):
     """What the weights of some rows do not change.
 
+    unit: `(d,)`, what columns are multiplied with first
     origin: `(d,)`, one of the rows; near `(k, d)`, a point near each class, less it
     apart: `(n, d)`, each row less its class's point; pairs: the products of its columns, `(n, r)`
     member: `(n, k)`, 1 in the column of its class
     """
 
+    unit: jax.Array
     origin: jax.Array
     near: jax.Array
     apart: jax.Array
@@ -181,7 +201,7 @@ def shared(x: jax.Array, y: jax.Array, seen: jax.Array, k: int) -> Shared:
     near = jax.lax.stop_gradient(dot(part.T, apart) / jnp.where(size > 0, size, 1))
     apart = jnp.where(ok, apart - near[rows.y], 0)
     first, second = np.triu_indices(x.shape[1])
-    return Shared(origin, near, apart, apart[:, first] * apart[:, second], member)
+    return Shared(rows.unit, origin, near, apart, apart[:, first] * apart[:, second], member)
 
 
 def scatter_of(
@@ -202,6 +222,7 @@ def scatter_of(
     index = np.zeros((d, d), int)
     index[first, second] = index[second, first] = np.arange(first.size)
     count = jnp.sum(member > 0, axis=0, dtype=jnp.int32)
-    found = _scatter.about(at.origin[None, :] + at.near, (pairs[..., index], sums, count))
-    left, before = (jnp.diagonal(a, axis1=-2, axis2=-1) for a in (found.scatter, pairs[..., index]))
-    return found, total, valid, jnp.all(left >= LEAST_SPREAD * before)
+    each = pairs[..., index]
+    found = _scatter.about(at.origin[None, :] + at.near, (each, sums, count), at.unit)
+    left, before = (jnp.diagonal(a, axis1=-2, axis2=-1) for a in (found.scatter, each))
+    return found, total, valid, _apart(left, before)

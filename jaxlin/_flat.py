@@ -47,7 +47,7 @@ def tied_inverse(
     `seen`, static: whether rows are looked at along its null space too, see `_bayes.solved`.
     """
     classes = _classes(s, jnp.arange(len(s.rows)), None, seen)
-    return _linalg.pseudo_inverse(covariance, mask, _level(s), _told, classes)
+    return _linalg.pseudo_inverse(covariance, mask, _level(s), _told, classes, s.unit)
 
 
 def class_inverses(
@@ -68,7 +68,7 @@ def class_inverses(
     level = _level(s) + jnp.sqrt(jnp.maximum(jnp.diagonal(within), 0))
     inverse = jax.vmap(
         lambda a, chosen: _linalg.pseudo_inverse(
-            a, mask, level, _told, classes._replace(chosen=chosen)
+            a, mask, level, _told, classes._replace(chosen=chosen), s.unit
         )
     )
     return inverse(safe, classes.chosen)

@@ -14,6 +14,8 @@ HIGHEST = jax.lax.Precision.HIGHEST
 # A squared pivot, or an eigenvalue, below this many units of p * eps may be rounding: dependent
 # columns of 50 to 20,000 rows left pivots of up to 4.3 of them.
 RANK_ULPS = 16
+# The part of the digits, beside its diagonal's, that a matrix is to have in the user's units.
+DIGITS_HELD = 3 / 4
 # Rows whose sum keeps its digits, at most: as products with a matrix, and of numbers one by one;
 # and so many numbers that they are summed in parts of these. Products of two vectors lost 20 units
 # of rounding at 9,000 rows, and 100 at a million.
@@ -168,6 +170,24 @@ def power_of_two(a: jax.Array) -> jax.Array:
     bits = jax.lax.bitcast_convert_type(a, dtype) & dtype(mask)
     power = jax.lax.bitcast_convert_type(bits, a.dtype)
     return jnp.where(power > 0, power, 1)
+
+
+def on_both_sides(a: jax.Array, by: jax.Array) -> jax.Array:
+    """diag(by) A diag(by), exactly if these are powers of two: of a `(..., p, p)` A."""
+    lead = (1,) * (a.ndim - 2)
+    return a * by.reshape(*lead, -1, 1) * by.reshape(*lead, 1, -1)
+
+
+def turned(a: jax.Array, by: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The same of a semidefinite A, and whether the dtype holds its digits.
+
+    What is too small for a number is lost, and with it what is told of columns that vary together.
+    """
+    found, limits = on_both_sides(a, by), jnp.finfo(a.dtype)
+    before, after = (jnp.diagonal(b, axis1=-2, axis2=-1) for b in (a, found))
+    least = float(limits.tiny) / float(limits.eps) ** DIGITS_HELD
+    held = (after >= least) & (after <= float(limits.max))
+    return found, jnp.all(held | (before == 0))
 
 
 def log1p_of_share(e: jax.Array) -> jax.Array:
@@ -365,6 +385,7 @@ def pseudo_inverse(
     level: jax.Array | None = None,
     tell: Callable[..., tuple[jax.Array, jax.Array, jax.Array]] | None = None,
     operands: Any = None,
+    unit: jax.Array | None = None,
 ) -> Inverse:
     """Moore and Penrose's inverse of a symmetric `(p, p)` matrix, whatever the units of its axes.
 
@@ -373,12 +394,19 @@ def pseudo_inverse(
     those of the inverse on the range.
 
     Args:
+      a: diag(unit) G diag(unit), of the matrix G that is given.
       mask: `(p,)`, axes that are not there are False; their rows are 0.
       level: `(p,)`, the units of axes whose diagonal is 0, 1 where that is 0 too.
       tell: static; `(N, pseudo-inverse of S A S, units (p,), operands) -> (N, width (p,), told)`,
         the variance that A is widened by along the columns of N, and an int.
+      unit: `(p,)`, powers of two, by default 1. The inverse is in these units too; but what is
+        orthogonal to the null space, and so the inverse, is that in the units of G, and of G is the
+        log determinant.
     """
     p, eps = a.shape[0], float(jnp.finfo(a.dtype).eps)
+    unit = jnp.ones(p, a.dtype) if unit is None else unit
+    if mask is not None:
+        unit = jnp.where(mask, unit, 1)
     eye = jnp.eye(p, dtype=a.dtype)
     a = (a + a.T) / 2
     if mask is not None:
@@ -392,7 +420,7 @@ def pseudo_inverse(
     # The least pivot is no less than the least eigenvalue, and may be far above it.
     near = ~(first.pivot >= max(math.sqrt(eps), RANK_ULPS * p * eps))
     singular = functools.partial(_singular, tell)
-    found = when(near, singular, _regular(first), (still, first.scale, operands))
+    found = when(near, singular, _regular(first, unit), (still, first.scale, unit, operands))
     scaled = a * first.scale[:, None] * first.scale[None, :]
     held, log_determinant = _followed(scaled, found.held, found.log_determinant, found.null)
     matrix = _in_units(held, found.onto, first.scale, near)
@@ -432,18 +460,21 @@ class _Found(NamedTuple):
     told: jax.Array
 
 
-def _regular(whole: Factor) -> _Found:
+def _regular(whole: Factor, unit: jax.Array) -> _Found:
     held, log_determinant = _inverse(whole)
+    log_determinant -= 2 * jnp.sum(jnp.log(unit))
     nothing = jnp.zeros_like(whole.lower)
     yes = jnp.ones_like(whole.pivot, bool)
     return _Found(held, log_determinant, nothing, jnp.diag(whole.scale), yes, nothing, jnp.int32(0))
 
 
-def _singular(tell: Callable | None, a: jax.Array, scale: jax.Array, operands: Any) -> _Found:
+def _singular(
+    tell: Callable | None, a: jax.Array, scale: jax.Array, unit: jax.Array, operands: Any
+) -> _Found:
     scaled = a * scale[:, None] * scale[None, :]
-    null, onto, level, clear, wide, told = range_of(scaled, scale, tell, operands)
+    null, onto, level, clear, wide, told = range_of(scaled, scale, unit, tell, operands)
     held, log_determinant = inverse(scaled + dot(null, null.T) + dot(wide, wide.T))
-    log_determinant += level - 2 * jnp.sum(jnp.log(scale))
+    log_determinant += level - 2 * jnp.sum(jnp.log(scale) + jnp.log(unit))
     return _Found(held, log_determinant, null, onto, clear, wide, told)
 
 
@@ -501,9 +532,13 @@ def refined(inverse: Inverse, b: jax.Array) -> jax.Array:
 
 
 def range_of(
-    scaled: jax.Array, scale: jax.Array, tell: Callable | None = None, operands: Any = None
+    scaled: jax.Array,
+    scale: jax.Array,
+    unit: jax.Array,
+    tell: Callable | None = None,
+    operands: Any = None,
 ) -> Range:
-    """The range, by eigenvalues, of A `scaled` to unit diagonal; `tell`: see `pseudo_inverse`."""
+    """The range, by eigenvalues, of A `scaled` to unit diagonal; the others: `pseudo_inverse`."""
     p, eps = scaled.shape[0], float(jnp.finfo(scaled.dtype).eps)
     ulps = RANK_ULPS * p * eps
     values, vectors = eigh(scaled)
@@ -525,15 +560,21 @@ def range_of(
         least = 4 * ulps * jnp.max(values, initial=0)
         wide = null * jnp.sqrt(jnp.where(width > 0, jnp.maximum(width, least), 0))[None, :]
         null = jnp.where(width[None, :] > 0, 0, null)
-    units = scale[:, None] * null
+    # In the units of what is given, and none of them far from 1.
+    largest_unit = jnp.max(unit, initial=0)
+    rate = unit / largest_unit
+    units = (scale * rate)[:, None] * null
+    top = power_of_two(jnp.max(jnp.abs(units), axis=0, initial=0))
+    units = units / top[None, :]
     size = jnp.sqrt(jnp.sum(units**2, axis=0))
     units = units / jnp.where(size > 0, size, 1)[None, :]
     gram = dot(units.T, units) + jnp.diag(jnp.where(size > 0, 0, 1).astype(scale.dtype))
     whole = factor(gram)
     units = half_solve(whole, units.T).T
     level = 2 * jnp.sum(jnp.log(jnp.diagonal(whole.lower)) - jnp.log(whole.scale))
-    level += 2 * jnp.sum(jnp.log(jnp.where(size > 0, size, 1)))
-    moved = dot(units, units.T * scale[None, :])
+    sizes = jnp.log(size) + jnp.log(top) + jnp.log(largest_unit)
+    level += 2 * jnp.sum(jnp.where(size > 0, sizes, 0))
+    moved = dot(units / rate[:, None], units.T * (scale * rate)[None, :])
     # Where the null space is known to few digits, the way to the least norm is not along it.
     felt = jnp.abs(dot(scaled, moved / scale[:, None]))
     clear = largest(felt) <= 4 * ulps * jnp.max(values, initial=0)

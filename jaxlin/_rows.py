@@ -55,6 +55,7 @@ class Rows(NamedTuple):
     feature_mask: `(d,)` or None
     axis: over whose devices the rows are dealt: n is the number of those that are here
     framed: `(n, p)` or None; what x is in the frame of a fit, where that is held, see `_frame`
+    unit: `(d,)` or None; powers of two that columns of x are multiplied with where it is clean
     """
 
     x: jax.Array
@@ -65,6 +66,7 @@ class Rows(NamedTuple):
     feature_mask: jax.Array | None
     axis: Axis = Axis()
     framed: jax.Array | None = None
+    unit: Any = None
 
 
 class Streamed(NamedTuple):
@@ -570,12 +572,11 @@ def _sorted_by_class(y: jax.Array, k: int) -> tuple[jax.Array, jax.Array]:
 
 def map_rows(f: Callable[[Rows], jax.Array], rows: Rows, entries: int = BLOCK_ENTRIES) -> jax.Array:
     """`f` of each clean block `(rows, ...)`, of `entries` of x, as one with a leading axis of n."""
-    mask = rows.feature_mask
 
     def of_block(block):
-        return f(clean(block._replace(feature_mask=mask)))
+        return f(clean(_with_columns_of(rows, block)))
 
-    return _map_blocks(of_block, rows._replace(feature_mask=None), entries)
+    return _map_blocks(of_block, _without_columns(rows), entries)
 
 
 def _map_blocks(
@@ -601,8 +602,17 @@ def _map_blocks(
 
 def take(rows: Rows, at: Any, size: int | None = None) -> Rows:
     """The `size` rows from `at`, or, without a size, the rows at the indices `at`."""
-    part = jax.tree.map(lambda a: _part(a, at, size), rows._replace(feature_mask=None))
-    return part._replace(feature_mask=rows.feature_mask)
+    part = jax.tree.map(lambda a: _part(a, at, size), _without_columns(rows))
+    return _with_columns_of(rows, part)
+
+
+def _without_columns(rows: Rows) -> Rows:
+    """What is known of each row, and not of each column."""
+    return rows._replace(feature_mask=None, unit=None)
+
+
+def _with_columns_of(rows: Rows, part: Rows) -> Rows:
+    return part._replace(feature_mask=rows.feature_mask, unit=rows.unit)
 
 
 def sample(rows: Rows, most: int) -> Rows:
@@ -640,11 +650,14 @@ def _places(rows: Rows, most: int) -> jax.Array | None:
 
 
 def clean(block: Rows) -> Rows:
-    """The rows with x in the working dtype, and 0 where it may not be felt."""
+    """The rows with x in the working dtype, in their units, and 0 where it may not be felt."""
     keep = block.ok[:, None]
     if block.feature_mask is not None:
         keep = keep & block.feature_mask[None, :]
-    return block._replace(x=jnp.where(keep, block.x.astype(working_dtype(block.x)), 0))
+    x = block.x.astype(working_dtype(block.x))
+    if block.unit is not None:
+        x = x * block.unit[None, :]
+    return block._replace(x=jnp.where(keep, x, 0), unit=None)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(2,))

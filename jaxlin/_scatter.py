@@ -4,16 +4,21 @@ Products are taken about a point near each class, and merged by Chan, Golub and 
 (1983), so that data at 1e8 keep the digits they have. Means are kept as an offset from a centre
 near the data, whose difference from any other part's centre is exact. `_statistics` has the same of
 data whose rows count the same, in less time.
+
+Products of columns leave the range of a dtype long before the columns do. So each column is taken
+times a power of two, its unit, which makes its entries about 1 and changes no digit; all that is
+made of the statistics is in these units, and only what is handed out is turned back.
 Shapes: `n` rows, `d` features, `k` classes.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _linalg, _rows
+from jaxlin import _checks, _linalg, _rows
 from jaxlin._linalg import dot
 
 # Rows whose means the statistics are taken about.
@@ -30,13 +35,14 @@ MIN_CLASS_BLOCK = 64
 
 
 class Scatter(NamedTuple):
-    """Statistics of some rows.
+    """Statistics of some rows, their columns in units.
 
     weight: `(k,)`, the sum of the weights of each class
     rows: `(k,)`, the number of its rows with weight
     centre: `(d,)`, a point near the rows
     offset: `(k, d)`, mean of the class less the centre; 0 without weight
     scatter: `(d, d)`, or per class `(k, d, d)`: weighted products of deviations from class means
+    unit: `(d,)`, powers of two: what each column has been multiplied with
     """
 
     weight: jax.Array
@@ -44,6 +50,48 @@ class Scatter(NamedTuple):
     centre: jax.Array
     offset: jax.Array
     scatter: jax.Array
+    unit: jax.Array
+
+
+def unit_of(size: jax.Array) -> jax.Array:
+    """The power of two that makes of `size (d,)`, not negative, one near 1; of 0 the largest.
+
+    Bounded, so that a row without weight cannot overflow in the units of those with.
+    """
+    most = _checks.safe_range(size.dtype)
+    power = jnp.minimum(1 / _linalg.power_of_two(size), most)
+    return jax.lax.stop_gradient(jnp.where(size > 0, power, most))
+
+
+def in_units(rows: _rows.Rows) -> _rows.Rows:
+    """The rows, each column times the power of two that makes of its mean size about 1."""
+
+    def size(block):
+        return dot(block.weight, jnp.abs(block.x)), ()
+
+    bare = jax.lax.stop_gradient(rows._replace(offset=None))
+    return rows._replace(unit=unit_of(_rows.fold(size, bare)[0]))
+
+
+def in_own_units(s: Scatter) -> Scatter:
+    """The statistics in units that they tell themselves, those of their means and spreads."""
+    total = jnp.sum(s.weight)
+    spread = jnp.sqrt(jnp.diagonal(s.scatter, axis1=-2, axis2=-1) / jnp.where(total > 0, total, 1))
+    return rescaled(s, unit_of(jnp.maximum(jnp.max(_size(s), axis=0), _over_classes(spread))))
+
+
+def _over_classes(a: jax.Array) -> jax.Array:
+    return jnp.max(a, axis=0) if a.ndim == 2 else a
+
+
+def rescaled(s: Scatter, by: jax.Array) -> Scatter:
+    """The same statistics, in units that are `by (d,)`, powers of two, times as large."""
+    return s._replace(
+        centre=s.centre * by,
+        offset=s.offset * by[None, :],
+        scatter=_linalg.on_both_sides(s.scatter, by),
+        unit=s.unit * by,
+    )
 
 
 def of_rows(rows: _rows.Rows, k: int, *, per_class: bool) -> Scatter:
@@ -59,7 +107,7 @@ def _of_rows(rows: _rows.Rows, k: int, per_class: bool) -> Scatter:
         return _at_once(rows, k, per_class)
     near = points_near(rows, k)
     if per_class:
-        return about(near, of_each_class(rows, near))
+        return about(near, of_each_class(rows, near), rows.unit)
 
     def sums(block):
         z = jnp.where(block.ok[:, None], block.x - near[block.y], 0)
@@ -68,7 +116,7 @@ def _of_rows(rows: _rows.Rows, k: int, per_class: bool) -> Scatter:
         return (dot(left.T, _with_one(z)), _count(member)), ()
 
     (products, count), _ = _rows.fold(sums, rows, entries)
-    return about(near, (products[:d, :d], products[d:], count))
+    return about(near, (products[:d, :d], products[d:], count), rows.unit)
 
 
 def without_rounding(
@@ -151,13 +199,15 @@ def _at_once(rows, k, per_class):
         scatter = dot(each.T, z).reshape(k, d, d)
     else:
         scatter = dot((z * rows.weight[:, None]).T, z)
-    return Scatter(weight, _count(member), centre, offset, scatter)
+    return Scatter(weight, _count(member), centre, offset, scatter, rows.unit)
 
 
 def of_columns(rows: _rows.Rows) -> Scatter:
     """The statistics of x with the targets y as one more column, all rows as one class."""
+    own = unit_of(_rows.sum_rows(rows.weight * jnp.abs(rows.y), rows.axis))
+    rows = rows._replace(y=rows.y * own)
     one = rows._replace(y=jnp.zeros(rows.y.shape, jnp.int32))
-    target = one._replace(x=rows.y[:, None], feature_mask=None)
+    target = one._replace(x=rows.y[:, None], feature_mask=None, unit=None)
     near = jnp.concatenate([points_near(one, 1), points_near(target, 1)], axis=1)
 
     def columns(block):
@@ -167,9 +217,9 @@ def of_columns(rows: _rows.Rows) -> Scatter:
         return _of_one_class(block, columns(block) - near), ()
 
     (products, count), _ = _rows.fold(sums, rows, block_entries(*rows.x.shape))
-    return without_rounding(
-        about(near, (products[:-1, :-1], products[-1:], count[None])), rows, columns
-    )
+    unit = jnp.append(rows.unit, own)
+    found = about(near, (products[:-1, :-1], products[-1:], count[None]), unit)
+    return without_rounding(found, rows, columns)
 
 
 def of_each_class(rows, near, equal=False):
@@ -225,8 +275,8 @@ def points_near(rows: _rows.Rows, k: int) -> jax.Array:
     return jax.lax.stop_gradient(jnp.where((size > 0)[:, None], own, one))
 
 
-def about(near, sums) -> Scatter:
-    """The statistics, from `(scatter, sums, count)` about `near`.
+def about(near, sums, unit) -> Scatter:
+    """The statistics, from `(scatter, sums, count)` about `near`, all in these units.
 
     sums: `(k, d + 1)`, each class's sum of deviations from its point, and its weight
     """
@@ -243,6 +293,7 @@ def about(near, sums) -> Scatter:
         centre=centre,
         offset=offset,
         scatter=scatter - _spread(weight, moved, scatter.ndim == 3),
+        unit=unit,
     )
 
 
@@ -266,11 +317,18 @@ def _centred(weight, rows, mean, scatter):
     share = weight / jnp.where(total > 0, total, 1)
     centre = jax.lax.stop_gradient(dot(share, mean))
     offset = jnp.where((rows > 0)[:, None], mean - centre[None, :], 0)
-    return Scatter(weight, rows, centre, offset, scatter)
+    return in_own_units(Scatter(weight, rows, centre, offset, scatter, jnp.ones_like(centre)))
+
+
+def _in_common_units(*both: Scatter) -> list[Scatter]:
+    """In those of the part whose numbers are larger, column by column."""
+    unit = functools.reduce(jnp.minimum, [s.unit for s in both])
+    return [rescaled(s, unit / s.unit) for s in both]
 
 
 def combine(a: Scatter, b: Scatter) -> Scatter:
     """The statistics of both together; either may be empty."""
+    a, b = _in_common_units(a, b)
     weight = a.weight + b.weight
     centre = jnp.where(jnp.any(a.rows > 0), a.centre, b.centre)
     moved = jnp.where((b.rows > 0)[:, None], b.offset + (b.centre - centre)[None, :], 0)
@@ -283,6 +341,7 @@ def combine(a: Scatter, b: Scatter) -> Scatter:
         centre=centre,
         offset=offset,
         scatter=a.scatter + b.scatter + _spread(a.weight * share, apart, a.scatter.ndim == 3),
+        unit=a.unit,
     )
 
 
@@ -297,6 +356,7 @@ def _told_apart(a: Scatter, b: Scatter, apart: jax.Array) -> jax.Array:
 
 def remove(whole: Scatter, part: Scatter) -> Scatter:
     """The statistics of what is left of `whole` without `part`."""
+    whole, part = _in_common_units(whole, part)
     weight = jnp.maximum(whole.weight - part.weight, 0)
     rows = whole.rows - part.rows
     left = (rows > 0)[:, None]
@@ -313,6 +373,7 @@ def remove(whole: Scatter, part: Scatter) -> Scatter:
         centre=whole.centre,
         offset=offset,
         scatter=whole.scatter - part.scatter - lost,
+        unit=whole.unit,
     )
 
 
@@ -341,6 +402,11 @@ def total(s: Scatter) -> jax.Array:
 def means(s: Scatter) -> jax.Array:
     """The class means, `(k, d)`; 0 without weight."""
     return jnp.where((s.rows > 0)[:, None], s.centre[None, :] + s.offset, 0)
+
+
+def given_means(s: Scatter) -> jax.Array:
+    """The same in the user's units."""
+    return means(s) / s.unit[None, :]
 
 
 def _spread(weight: jax.Array, vectors: jax.Array, per_class: bool) -> jax.Array:

@@ -2,8 +2,8 @@
 
 Where all rows count the same, and there are many, or many lanes of few, products are taken of x as
 it lies, about 0, and x is not looked at first. What comes of that is kept where 0 is near enough,
-the columns are far from dependent, and all of x is seen to be numbers in range; `_scatter`'s own
-pass does the rest, and all derivatives.
+the columns are far from dependent, and all of x is seen to be numbers in range, and so are their
+products; `_scatter`'s own pass does the rest, and all derivatives.
 Shapes: `n` rows, `d` features, `k` classes.
 """
 
@@ -36,17 +36,14 @@ def of_data(
 
     Returns:
       `(s, rows, total, valid)`, s of weights that sum to one, the others as `_rows.prepare` has
-      them.
+      them; the rows, and the targets among columns, are in the units of s.
     """
 
     # Without x, which would be copied into what they return.
     def safe(data):
         rows, total, valid = _rows.prepare(data, num_classes=k)
-        s = (
-            _scatter.of_columns(rows)
-            if k is None
-            else _scatter.of_rows(rows, k, per_class=per_class)
-        )
+        own = _scatter.in_units(rows)
+        s = _scatter.of_columns(own) if k is None else _scatter.of_rows(own, k, per_class=per_class)
         return s, rows._replace(x=rows.x[:0]), total, valid
 
     def quick(data):
@@ -61,7 +58,10 @@ def of_data(
         return (s, rows._replace(x=rows.x[:0]), total, valid), sound
 
     s, rows, total, valid = _quicker(quick, safe, data, k or 1, per_class)(data)
-    return s, rows._replace(x=data.x), total, valid
+    d = data.x.shape[1]
+    if k is None:
+        rows = rows._replace(y=rows.y * s.unit[d])
+    return s, rows._replace(x=data.x, unit=s.unit[:d]), total, valid
 
 
 def _quicker(quick, safe, data, k, per_class):
@@ -122,8 +122,14 @@ def _plain(rows, k):
     count = jnp.sum(own, axis=(0, 2), dtype=jnp.int32)
     gram, sums = _products(rows, own.astype(weight.dtype))
     sums = jnp.concatenate([sums, weight * count[:, None].astype(weight.dtype)], axis=1)
-    s = _scatter.about(jnp.zeros((k, d), gram.dtype), (gram, sums, jnp.where(weight > 0, count, 0)))
+    count = jnp.where(weight > 0, count, 0)
+    s = _about(jnp.zeros((k, d), gram.dtype), (gram, sums, count))
     return s, _is_near(gram, s)
+
+
+def _about(near, sums):
+    """The statistics in the user's units."""
+    return _scatter.about(near, sums, jnp.ones_like(near[0]))
 
 
 def _plain_columns(rows):
@@ -137,7 +143,7 @@ def _plain_columns(rows):
     near = jnp.zeros((1, d + 1), gram.dtype).at[0, d].set(level)
     sums = jnp.concatenate([sums, weight * jnp.stack([jnp.sum(t), jnp.asarray(n, t.dtype)])])
     count = jnp.where(weight > 0, jnp.full(1, n, jnp.int32), 0)
-    s = _scatter.about(near, (gram, sums[None], count))
+    s = _about(near, (gram, sums[None], count))
     return s, _is_near(gram, s)
 
 
@@ -145,15 +151,21 @@ def _equal_by_class(rows, k):
     """The statistics per class of rows that all count the same."""
     near, weight = _scatter.points_near(rows, k), rows.weight[0]
     scatter, sums, count = _scatter.of_each_class(rows, near, equal=True)
-    s = _scatter.about(near, (scatter * weight, sums * weight, jnp.where(weight > 0, count, 0)))
+    s = _about(near, (scatter * weight, sums * weight, jnp.where(weight > 0, count, 0)))
     return _scatter.without_rounding(s, rows, lambda block: block.x)
 
 
 def _within_range(s: Scatter, n: int) -> jax.Array:
-    """Whether no entry of x can be beyond the range of data, so many rows all counting the same."""
+    """Whether no entry of x can be beyond the range of data, so many rows all counting the same.
+
+    Nor can products of deviations be: where nothing is left of them the means tell their size.
+    """
     scatter = jnp.diagonal(s.scatter, axis1=-2, axis2=-1).reshape(-1, s.centre.size)
-    reach = jnp.abs(s.centre)[None, :] + jnp.abs(s.offset) + jnp.sqrt(n * scatter)
-    return jnp.all(reach <= _checks.safe_range(reach.dtype))
+    level = jnp.abs(s.centre)[None, :] + jnp.abs(s.offset)
+    most = _checks.safe_range(level.dtype)
+    small = jnp.maximum(scatter, jnp.where(scatter == 0, level, 0) ** 2) < 1 / most
+    small &= (s.rows > 0)[:, None]
+    return jnp.all(level + jnp.sqrt(n * scatter) <= most) & ~jnp.any(small)
 
 
 def _is_near(gram: jax.Array, s: Scatter) -> jax.Array:

@@ -321,13 +321,13 @@ def _fit(threshold, data):
     weight = rows.weight * jnp.where(valid, total, 0)
     shared = {} if rows.axis.name is None else {"axis_name": rows.axis.name}
     cut = threshold(projection, rows.y, sample_weight=weight, **shared)
-    params = Hyperplane(weights=weights, bias=-cut - dot(weights, origin))
+    params = Hyperplane(weights=weights * s.unit, bias=-cut - dot(weights, origin))
     alone = jnp.any(s.rows == 0)
     told = jnp.maximum(dot(weights, apart), 0)
     coarse = _bayes.is_coarse(
         dot(jnp.abs(weights), jnp.abs(origin)), jnp.maximum(told, jnp.sqrt(told))
     )
-    coarse |= ~jnp.isfinite(jax.lax.stop_gradient(params.bias))
+    coarse |= ~jnp.isfinite(jax.lax.stop_gradient(params.bias + jnp.sum(params.weights)))
     solved = _bayes.solved(inverse, rows, len(s.rows), told=inverse.told, coarse=coarse)
     info = _bayes.verdict(s, valid, alone, solved, -dot(weights, apart))
     return _bayes.settled(params, info, valid & ~alone, data)
@@ -336,9 +336,20 @@ def _fit(threshold, data):
 @jax.jit
 def _criterion(data, direction):
     rows, total, valid = _rows.prepare(data, num_classes=2)
+    rows = _scatter.in_units(rows)
+    direction = _in_units(direction[:, None], rows.unit)[:, 0]
     projection = _rows.map_rows(lambda block: dot(block.x, direction), rows)
     _, mean, scatter = _projected(projection, rows.y, rows.weight * total, rows.axis)
     return jnp.where(valid, (mean[1] - mean[0]) ** 2 / jnp.sum(scatter), jnp.nan)
+
+
+def _in_units(axes: jax.Array, unit: jax.Array) -> jax.Array:
+    """Axes `(d, r)` of any length, for rows in units: of a length near 1."""
+    for by in (jnp.ones_like(unit), 1 / unit):
+        axes = axes * by[:, None]
+        size = jnp.max(jnp.abs(axes), axis=0, initial=0)
+        axes = axes / _linalg.power_of_two(jax.lax.stop_gradient(size))[None, :]
+    return axes
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
@@ -354,7 +365,7 @@ def _directions(k, r, divisor, data):
     values, vectors = values[::-1][:r], vectors[:, ::-1][:, :r]
     least = _linalg.RANK_ULPS * k * jnp.finfo(values.dtype).eps * jnp.max(values, initial=0)
     length = jnp.where(values > least, jax.lax.rsqrt(jnp.where(values > least, values, 1)), 0)
-    axes = dot(images.T, vectors) * length[None, :]
+    axes = dot(images.T, vectors) * length[None, :] * s.unit[:, None]
     top = jnp.take_along_axis(axes, jnp.argmax(jnp.abs(axes), axis=0)[None, :], axis=0)
     axes = jnp.where(top < 0, -axes, axes)
     solved = _bayes.solved(inverse, rows, len(s.rows), told=inverse.told)
@@ -365,6 +376,7 @@ def _directions(k, r, divisor, data):
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _rayleigh_quotient(k, divisor, data, axes):
     s, valid, _ = _bayes.of_data(data, k, per_class=False)
+    axes = _in_units(axes, s.unit)
     between = dot(s.offset - _scatter.mean(s)[None, :], axes)
     between = jnp.sum(s.weight[:, None] * between**2, axis=0)
     within = jnp.sum(axes * dot(s.scatter, axes), axis=0)

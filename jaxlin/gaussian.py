@@ -10,6 +10,9 @@ those of the range, what lies outside of it is not seen. In a direction in which
 vary and another does, or in which their means differ, the likelihood has no bound: QUASI_SEPARABLE
 or SEPARABLE, and a small variance there, see `qda` and `lda`. Where rounding hides whether it is
 singular, STALLED. `residual` is 0, `objective` minus the mean log likelihood, or -inf.
+
+A covariance has the units of x squared. Where the dtype does not hold its digits, INVALID_DATA: a
+standard deviation below 4e-17 in float32, not 0, needs other units; `lda` needs none.
 Shapes: `n` examples, `d` features, `k` classes, `...` any leading axes.
 """
 
@@ -387,11 +390,13 @@ def to_linear(params: TiedGaussian) -> Linear:
     if not isinstance(params, TiedGaussian):
         raise TypeError(f"params: expected a TiedGaussian, got {type(params).__name__}")
     means, covariance, priors = (jnp.asarray(a) for a in params)
-    inverse = _linalg.pseudo_inverse(covariance)
+    unit, covariance, inverse = _in_units(covariance)
+    means = means * unit[None, :]
     centre = dot(priors, means)
     apart = means - centre[None, :]
     logs = _bayes.log_of(priors)
     weights, bias, _ = _bayes.linear_scores(inverse, apart, centre, logs)
+    weights = weights * unit[None, :]
     return Linear(weights=jnp.where((priors > 0)[:, None], weights, 0), bias=bias)
 
 
@@ -403,7 +408,8 @@ def to_quadratic(params: Gaussian | TiedGaussian) -> Quadratic:
       params: a Gaussian or a TiedGaussian.
 
     Returns:
-      A Quadratic; bias -inf for a class of prior 0.
+      A Quadratic; bias -inf for a class of prior 0. The form of a class is NaN where the dtype does
+      not hold it, see `qda`.
 
     Example:
       >>> import jax.numpy as jnp
@@ -414,11 +420,22 @@ def to_quadratic(params: Gaussian | TiedGaussian) -> Quadratic:
       [[[-1.0]]]
     """
     means, covariances, priors = _parts(params)
-    inverses = jax.vmap(_linalg.pseudo_inverse)(covariances)
+    unit, _, inverses = jax.vmap(_in_units)(covariances)
+    means = means * unit
     weights = jnp.sum(inverses.matrix * means[:, None, :], axis=2)
     form = jnp.sum(weights * means, axis=1)
     bias = _bayes.log_of(priors) - (form + inverses.log_determinant) / 2
-    return Quadratic(quadratic=-inverses.matrix / 2, weights=weights, bias=bias)
+    matrix, held = jax.vmap(_linalg.turned)(inverses.matrix, unit)
+    matrix = jnp.where(held[:, None, None], matrix, jnp.nan)
+    return Quadratic(quadratic=-matrix / 2, weights=weights * unit, bias=bias)
+
+
+def _in_units(covariance: jax.Array) -> tuple[jax.Array, jax.Array, _linalg.Inverse]:
+    """Powers of two `(d,)` that make the variances about 1, the covariance so, and its inverse."""
+    variance = jax.lax.stop_gradient(jnp.diagonal(covariance))
+    unit = 1 / _linalg.power_of_two(jnp.sqrt(jnp.maximum(variance, 0)))
+    covariance = _linalg.on_both_sides(covariance, unit)
+    return unit, covariance, _linalg.pseudo_inverse(covariance, unit=unit)
 
 
 def _parts(params: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -441,25 +458,27 @@ def _parts(params: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
 
 def _root(covariance: jax.Array) -> jax.Array:
     """A root R of a covariance that may be singular: R'R is the covariance."""
+    unit, covariance, _ = _in_units(covariance)
     values, vectors = _linalg.eigh(covariance)
-    return jnp.sqrt(jnp.maximum(values, 0))[:, None] * vectors.T
+    return jnp.sqrt(jnp.maximum(values, 0))[:, None] * vectors.T / unit[None, :]
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def _log_joint(tied, means, covariances, priors, x):
     rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
     if tied:
-        inverse = _linalg.pseudo_inverse(covariances[0])
-        inverses = jax.tree.map(lambda a: jnp.broadcast_to(a, (len(means), *a.shape)), inverse)
+        found = _in_units(covariances[0])
+        found = jax.tree.map(lambda a: jnp.broadcast_to(a, (len(means), *a.shape)), found)
     else:
-        inverses = jax.vmap(_linalg.pseudo_inverse)(covariances)
+        found = jax.vmap(_in_units)(covariances)
+    unit, _, inverses = found
 
     def of_class(one):
-        mean, inverse, log_determinant = one
-        z = rows - mean[None, :]
+        mean, unit, inverse, log_determinant = one
+        z = (rows - mean[None, :]) * unit[None, :]
         return -(jnp.sum(dot(z, inverse) * z, axis=1) + log_determinant) / 2
 
-    each = jax.lax.map(of_class, (means, inverses.matrix, inverses.log_determinant))
+    each = jax.lax.map(of_class, (means, unit, inverses.matrix, inverses.log_determinant))
     level = _bayes.log_of(priors) - means.shape[1] * math.log(2 * math.pi) / 2
     return (each.T + level[None, :]).reshape(*x.shape[:-1], len(means))
 
@@ -506,9 +525,11 @@ def _own(divisor, s, valid, given, mask, source, rows=None):
     small = jnp.any(_bayes.few_rows(s, given, mask))
     there = jnp.ones(covariances.shape[-1], bool) if mask is None else mask
     eye = jnp.diag(there.astype(covariances.dtype))
+    turned, held = _linalg.turned(covariances, 1 / s.unit)
+    valid &= held
     params = Gaussian(
-        means=_scatter.means(s),
-        covariances=jnp.where(present[:, None, None], covariances, eye[None]),
+        means=_scatter.given_means(s),
+        covariances=jnp.where(present[:, None, None], turned, eye[None]),
         priors=priors,
     )
     objective = _bayes.class_negative_log_likelihood(s, priors, inverses, d)
@@ -523,7 +544,9 @@ def _common(divisor, s, valid, given, mask, source, rows=None):
     covariance = _bayes.tied_covariance(s, divisor, given, mask)
     inverse = _flat.tied_inverse(covariance, s, mask, seen=rows is not None)
     covariance = jnp.where(inverse.told > 0, inverse.of, covariance)
-    params = TiedGaussian(means=_scatter.means(s), covariance=covariance, priors=priors)
+    turned, held = _linalg.turned(covariance, 1 / s.unit)
+    valid &= held
+    params = TiedGaussian(means=_scatter.given_means(s), covariance=turned, priors=priors)
     d = _bayes.number_of_features(s, mask)
     objective = _bayes.negative_log_likelihood(s, priors, covariance, inverse, d)
     small = _bayes.no_degrees(s, divisor)

@@ -194,7 +194,8 @@ def _discriminants(divisor, s, valid, given, mask, source, rows=None):
     weights, bias, coarse = _bayes.linear_scores(
         inverse, apart, s.centre + middle, _bayes.log_of(priors)
     )
-    weights = jnp.where(present[:, None], weights, 0)
+    weights = jnp.where(present[:, None], weights, 0) * s.unit[None, :]
+    coarse |= ~jnp.all(jnp.isfinite(jax.lax.stop_gradient(weights)))
     small = _bayes.no_degrees(s, divisor)
     d = _bayes.number_of_features(s, mask)
     objective = _bayes.negative_log_likelihood(s, priors, covariance, inverse, d)
@@ -211,7 +212,9 @@ def _discriminants(divisor, s, valid, given, mask, source, rows=None):
 class _Factors(NamedTuple):
     """What is made of the total scatter once, in the coordinates of its eigenvectors.
 
-    scale: `(d,)`, what the columns are multiplied with first; 1 where the covariance is shrunk
+    scale: `(d,)`, what the columns, in units, are multiplied with first: where the covariance is
+      shrunk, all are those of the user times one number
+    unit: `(d,)`, those units
     mean: `(d,)`, of all rows
     factor: `()`, the covariance's divisor over the weight
     """
@@ -219,6 +222,7 @@ class _Factors(NamedTuple):
     values: jax.Array
     vectors: jax.Array
     scale: jax.Array
+    unit: jax.Array
     mean: jax.Array
     factor: jax.Array
     shrinkage: jax.Array
@@ -233,12 +237,12 @@ def _factors(
     variance = jnp.diagonal(at.scatter)
     unit = jax.lax.rsqrt(jnp.where(variance > 0, variance, 1))
     shrinkage = jnp.asarray(given.shrinkage)
-    scale = jnp.where(shrinkage == 0, unit, jnp.ones_like(unit))
+    scale = jnp.where(shrinkage == 0, unit, jnp.min(at.unit, initial=jnp.inf) / at.unit)
     values, vectors = _linalg.eigh(at.scatter * scale[:, None] * scale[None, :])
     mean = dot((at.origin + at.mean) * scale, vectors)
     lost = k if divisor == "n-k" else 0
     factor = 1 - lost / at.total
-    return _Factors(values, vectors, scale, mean, factor, shrinkage, given.priors)
+    return _Factors(values, vectors, scale, at.unit, mean, factor, shrinkage, given.priors)
 
 
 def _relabelled(
@@ -246,7 +250,7 @@ def _relabelled(
 ) -> tuple[Linear, jax.Array]:
     """The fit, by the covariance diag(spread) - pull' pull in the eigenvectors' coordinates."""
     k, d = sums.moved.shape
-    values, vectors, scale, mean, factor, shrinkage, given = factors
+    values, vectors, scale, unit, mean, factor, shrinkage, given = factors
     share = jnp.where(sums.share > 0, sums.share, 1)[:, None]
     offset = dot(sums.moved * scale[None, :], vectors) / share
     pull = jnp.sqrt(share * (1 - shrinkage)) * offset
@@ -257,7 +261,7 @@ def _relabelled(
     means = mean[None, :] + offset
     solved = means / spread[None, :] + dot(_linalg.solve(inner, dot(pulled, means.T)).T, pulled)
     solved = solved * factor
-    weights = dot(solved, vectors.T) * scale[None, :]
+    weights = dot(solved, vectors.T) * (scale * unit)[None, :]
     priors = sums.share if given is None else given / jnp.sum(given)
     form = jnp.sum(solved * means, axis=1)
     bias = jnp.log(jnp.where(priors > 0, priors, 1)) - form / 2

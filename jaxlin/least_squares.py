@@ -295,7 +295,8 @@ def _fit(k, bias, data, l2):
             return _one_hot(block.y, k, l2.dtype)
 
         felt = jnp.where(valid, l2, 0)
-        found = _solve(_class_system(s, bias), felt, data.feature_mask)
+        s, rows, felt = _in_units_of(felt, s, rows)
+        found = _solve(_class_system(s, bias), felt, data.feature_mask, s.unit)
         found = _refine(found, rows, felt, targets, bias)
         return _as_linear(found, s, valid, bias, (data, l2), rows)
 
@@ -306,8 +307,10 @@ def _fit(k, bias, data, l2):
 def _from_moments(bias, s, l2):
     s, valid = _per_unit(_scatter.tied(s))
     valid &= jnp.all((l2 >= 0) & jnp.isfinite(l2))
-    found = _solve(_class_system(s, bias), jnp.where(valid, l2, 0), None)
-    return _as_linear(found, s, valid, bias, (s, l2))
+    source = s, l2
+    s, _, felt = _in_units_of(jnp.where(valid, l2, 0), s)
+    found = _solve(_class_system(s, bias), felt, None, s.unit)
+    return _as_linear(found, s, valid, bias, source)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -318,9 +321,10 @@ def _regress(bias, data, l2):
         rows = rows._replace(y=jnp.where(rows.ok, rows.y, 0))
         valid &= jnp.all((l2 >= 0) & jnp.isfinite(l2))
         felt = jnp.where(valid, l2, 0)
-        found = _solve(_number_system(s, bias), felt, data.feature_mask)
+        s, rows, felt = _in_units_of(felt, s, rows)
+        found = _solve(_number_system(s, bias), felt, data.feature_mask, s.unit[:-1])
         found = _refine(found, rows, felt, lambda block: block.y[:, None], bias)
-        return _as_hyperplane(found, valid, bias, (data, l2), rows)
+        return _as_hyperplane(found, s, valid, bias, (data, l2), rows)
 
     return fit(data, l2)
 
@@ -329,8 +333,20 @@ def _regress(bias, data, l2):
 def _regress_from_moments(bias, s, l2):
     s, valid = _per_unit(s)
     valid &= jnp.all((l2 >= 0) & jnp.isfinite(l2))
-    found = _solve(_number_system(s, bias), jnp.where(valid, l2, 0), None)
-    return _as_hyperplane(found, valid, bias, (s, l2))
+    source = s, l2
+    s, _, felt = _in_units_of(jnp.where(valid, l2, 0), s)
+    found = _solve(_number_system(s, bias), felt, None, s.unit[:-1])
+    return _as_hyperplane(found, s, valid, bias, source)
+
+
+def _in_units_of(l2, s, rows=None):
+    """The statistics, the rows and the penalty in units in which no penalty is far beyond 1."""
+    d = l2.shape[0]
+    size = jnp.maximum(jnp.sqrt(jax.lax.stop_gradient(l2)) * s.unit[:d], 1)
+    by = jnp.ones_like(s.unit).at[:d].set(1 / _linalg.power_of_two(size))
+    s = _scatter.rescaled(s, by)
+    unit = s.unit[:d]
+    return s, None if rows is None else rows._replace(unit=unit), l2 * unit * unit
 
 
 def _per_unit(s: _scatter.Scatter) -> tuple[_scatter.Scatter, jax.Array]:
@@ -382,9 +398,9 @@ class _Found(NamedTuple):
     spread: jax.Array
 
 
-def _solve(system, l2, mask) -> _Found:
+def _solve(system, l2, mask, unit) -> _Found:
     whole = system[0] + jnp.diag(l2)
-    return _solved(system, _linalg.pseudo_inverse(whole, mask))
+    return _solved(system, _linalg.pseudo_inverse(whole, mask, unit=unit))
 
 
 def _solved(system, inverse) -> _Found:
@@ -430,23 +446,29 @@ def _as_linear(found, s, valid, bias, source, rows=None):
     weights, level, centre, inverse, objective, _, spread = found
     present = s.rows > 0
     weights = jnp.where(present[:, None], weights, 0)
+    given = weights * s.unit[None, :]
     intercept = level - dot(weights, centre) if bias else jnp.zeros_like(level)
     intercept = jnp.where(present, intercept, -jnp.inf)
     coarse = _bayes.is_coarse(dot(jnp.abs(weights), jnp.abs(centre)), spread)
+    coarse |= ~jnp.all(jnp.isfinite(jax.lax.stop_gradient(given)))
     solved = _bayes.solved(inverse, rows, 1, coarse=coarse, centred=bias)
     info = _bayes.verdict(s, valid, jnp.bool_(False), solved, objective)
-    params = Linear(weights=weights, bias=intercept)
+    params = Linear(weights=given, bias=intercept)
     return _bayes.settled(params, info, valid, source)
 
 
-def _as_hyperplane(found, valid, bias, source, rows=None):
+def _as_hyperplane(found, s, valid, bias, source, rows=None):
     weights, level, centre, inverse, objective, _, spread = found
     intercept = level - dot(weights, centre) if bias else jnp.zeros_like(level)
     coarse = _bayes.is_coarse(dot(jnp.abs(weights), jnp.abs(centre)), spread)
+    unit, own = s.unit[:-1], s.unit[-1]
+    params = Hyperplane(weights=weights[0] * unit / own, bias=intercept[0] / own)
+    objective = objective / own / own
+    told = jnp.sum(params.weights) + objective
+    coarse |= ~jnp.isfinite(jax.lax.stop_gradient(told))
     solved = _bayes.solved(inverse, rows, 1, coarse=coarse, centred=bias)
     status = jnp.where(valid, solved, Status.INVALID_DATA).astype(jnp.int32)
     nan = jnp.where(valid, 0, jnp.nan).astype(objective.dtype)
-    params = Hyperplane(weights=weights[0], bias=intercept[0])
     info = Info(status, jnp.int32(0), objective + nan, nan)
     return _implicit.guarded(params, valid, source), _implicit.told(info, valid, source)
 
@@ -463,25 +485,27 @@ class _Factors(NamedTuple):
     gram: jax.Array
     inverse: _linalg.Inverse
     mean: jax.Array
+    unit: jax.Array
     valid: jax.Array
 
 
 def _factors(at: _closed_form.Still, k: int, *, num_classes=None, l2=0.0, bias=True) -> _Factors:
     l2 = _checks.penalty(l2, at.mean.shape[0], at.mean.dtype)
     mean = at.origin + at.mean
-    gram = at.scatter
+    gram, felt = at.scatter, l2 * at.unit * at.unit
     if not _checks.static(bias, bool, "bias"):
         gram = gram + mean[:, None] * mean[None, :]
-    whole = gram + jnp.diag(l2)
-    valid = jnp.all((l2 >= 0) & jnp.isfinite(l2))
-    return _Factors(gram, _linalg.pseudo_inverse(whole), mean, valid)
+    whole = gram + jnp.diag(felt)
+    valid = jnp.all((l2 >= 0) & jnp.isfinite(felt))
+    inverse = _linalg.pseudo_inverse(whole, unit=at.unit)
+    return _Factors(gram, inverse, mean, at.unit, valid)
 
 
 def _relabelled(
     at: _closed_form.Still, factors: _Factors, sums: _closed_form.Sums, *, bias=True, **_
 ) -> tuple[Linear, jax.Array]:
     """The fit: labels are on one side of the normal equations only."""
-    gram, inverse, mean, valid = factors
+    gram, inverse, mean, unit, valid = factors
     share, cross = sums.share, sums.moved
     if bias:
         system = gram, cross, jnp.sum(share) - jnp.sum(share**2), share, mean
@@ -491,7 +515,7 @@ def _relabelled(
     found = _solved(system, inverse)
     intercept = found.level - dot(found.weights, found.centre)
     sound = at.sound & valid & ~found.rough & jnp.all(sums.rows > 0)
-    return Linear(weights=found.weights, bias=intercept), sound
+    return Linear(weights=found.weights * unit[None, :], bias=intercept), sound
 
 
 def _reweighed(s, valid, source, *, num_classes=None, l2=0.0, bias=True):
@@ -499,7 +523,8 @@ def _reweighed(s, valid, source, *, num_classes=None, l2=0.0, bias=True):
     s, _ = _per_unit(s)
     l2 = _checks.penalty(l2, s.centre.shape[0], s.weight.dtype)
     valid &= jnp.all((l2 >= 0) & jnp.isfinite(l2))
-    found = _solve(_class_system(s, bias), jnp.where(valid, l2, 0), None)
+    s, _, felt = _in_units_of(jnp.where(valid, l2, 0), s)
+    found = _solve(_class_system(s, bias), felt, None, s.unit)
     params, info = _as_linear(found, s, valid, bias, (source, l2))
     return params, info, ~(found.rough & valid) & (info.status != Status.RANK_DEFICIENT)
 

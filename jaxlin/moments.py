@@ -6,7 +6,10 @@ is left out by subtracting it. Scatter is centred where it is made and merged by
 Chan, Golub and LeVeque (1983), not from raw squares: data at 1e8 keep their digits.
 
 Data that are not valid (NaN where there is weight, a label that is no class) raise eagerly; under a
-transformation every entry is NaN, and a fit from such moments is INVALID_DATA.
+transformation every entry is NaN, and a fit from such moments is INVALID_DATA. So do columns whose
+scatter the dtype does not hold, which in float32 is so where it is below 2e-33, but not 0, or
+beyond 3e38: such as they are times a power of two no digit is lost. Of what is merged every entry
+is NaN then.
 Shapes: `n` examples, `d` features, `k` classes.
 """
 
@@ -16,7 +19,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _bayes, _checks, _scatter, _statistics
+from jaxlin import _bayes, _checks, _linalg, _scatter, _statistics
 from jaxlin._scatter import Scatter
 from jaxlin.types import Info, Status
 
@@ -303,10 +306,11 @@ def _regression(data):
 
 
 def _shown(s: Scatter, valid: jax.Array) -> tuple[tuple, Info]:
+    weight, rows, means, scatter = _plain(s)
+    valid &= jnp.isfinite(jnp.sum(weight))
     nan = jnp.where(valid, 0, jnp.nan).astype(s.weight.dtype)
     status = jnp.where(valid, Status.CONVERGED, Status.INVALID_DATA).astype(jnp.int32)
-    moments = (s.weight + nan, s.rows, _scatter.means(s) + nan, s.scatter + nan)
-    return moments, Info(status, jnp.int32(0), nan, nan)
+    return (weight + nan, rows, means + nan, scatter + nan), Info(status, jnp.int32(0), nan, nan)
 
 
 @jax.jit
@@ -320,4 +324,7 @@ def _subtract(whole, part):
 
 
 def _plain(s: Scatter) -> tuple:
-    return s.weight, s.rows, _scatter.means(s), s.scatter
+    """In the user's units; NaN where the dtype does not hold the digits of the scatter there."""
+    scatter, held = _linalg.turned(s.scatter, 1 / s.unit)
+    nan = jnp.where(held, 0, jnp.nan).astype(scatter.dtype)
+    return s.weight + nan, s.rows, _scatter.given_means(s) + nan, scatter + nan

@@ -13,6 +13,8 @@ means differ, has a density without bound there: QUASI_SEPARABLE, or SEPARABLE w
 tell all classes apart. It is given a small variance there, so that it has the rows on its plane and
 no others. Where rounding hides whether they are, STALLED, see `lda`;
 and so where data lie far from 0 beside their spread, as squares of that ratio cancel in a score.
+INVALID_DATA too where the dtype does not hold the form: it has the units of x to the power -2, and
+in float32 a column whose standard deviation is beyond 2e16, or below 6e-20, needs other units.
 `residual` is 0, `objective` minus the mean log likelihood, -inf where that has no bound.
 Shapes: `n` examples, `d` features, `k` classes.
 """
@@ -23,7 +25,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _bayes, _checks, _closed_form, _flat, _lanes, _scatter, _words
+from jaxlin import _bayes, _checks, _closed_form, _flat, _lanes, _linalg, _scatter, _words
 from jaxlin._linalg import dot
 from jaxlin.moments import ClassMoments, per_class
 from jaxlin.types import Info, Quadratic
@@ -166,7 +168,9 @@ def _discriminants(divisor, s, valid, given, mask, source, rows=None):
     form = jnp.sum(weights * means, axis=1)
     bias = jnp.log(jnp.where(priors > 0, priors, 1)) - (form + inverses.log_determinant) / 2
     bias = jnp.where(present & (priors > 0), bias, -jnp.inf)
-    params = Quadratic(quadratic=-matrix / 2, weights=weights, bias=bias)
+    form, held = _linalg.turned(matrix, s.unit)
+    valid &= held
+    params = Quadratic(quadratic=-form / 2, weights=weights * s.unit[None, :], bias=bias)
     objective = _bayes.class_negative_log_likelihood(s, priors, inverses, d)
     terms = jnp.abs(means)[:, None, :] * jnp.abs(matrix) * jnp.abs(means)[:, :, None]
     apart = s.offset - dot(priors, s.offset)[None, :]

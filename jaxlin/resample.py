@@ -957,11 +957,11 @@ def _quick_folds(fit, metric, data, options, weights):
         return None
     offer, options = offered
     k = options["num_classes"]
-    held, origin = _closed_form.centred(x, y, _seen(weights, sample_weight), k)
+    held = _closed_form.centred(x, y, _seen(weights, sample_weight), k)
 
     def known_of(weight):
         trained, judged = _parts(weight, sample_weight)
-        at = _closed_form.still(held, origin, x, y, trained, k)
+        at = _closed_form.still(held, x, y, trained, k)
         return judged, at, offer.factors(at, k, **options)
 
     known = jax.vmap(known_of)(weights)

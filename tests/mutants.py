@@ -1289,8 +1289,8 @@ FAULTS = [
         ),
         (
             "masked columns shrink the others",
-            "size = jnp.trace(covariance) / jnp.maximum(jnp.sum(there), 1)",
-            "size = jnp.trace(covariance) / d",
+            "jnp.diagonal(covariance) / jnp.maximum(jnp.sum(there), 1).astype(dtype)",
+            "jnp.diagonal(covariance) / d",
             "closed_forms::a_masked_column_does_not_shrink_the_others",
         ),
         (
@@ -1389,9 +1389,15 @@ FAULTS = [
         ),
         (
             "numbers of any size are data",
-            "jnp.all(reach <= _checks.safe_range(reach.dtype))",
-            "jnp.all(reach >= 0)",
+            "jnp.all(level + jnp.sqrt(n * scatter) <= most)",
+            "jnp.all(level >= 0)",
             "statistics::what_is_not_valid_is_seen",
+        ),
+        (
+            "products of any size are kept",
+            "& ~jnp.any(small)",
+            "",
+            "units::the_quick_way_is_taken_in_range_only",
         ),
         (
             "statistics that are not sound are kept",
@@ -1425,6 +1431,12 @@ FAULTS = [
             "return _without(*primals), tangents[0]",
             "return _without(*primals), _without(tangents[0], primals[1])",
             "derivatives::a_column_of_one_value_under_a_penalty",
+        ),
+        (
+            "a part in units of its own",
+            "return [rescaled(s, unit / s.unit) for s in both]",
+            "return list(both)",
+            "units::parts_of_one_row_are_in_one_unit",
         ),
         (
             "the other part's share of a mean",
@@ -1467,8 +1479,8 @@ FAULTS = [
         "_closed_form.py",
         (
             "labels about another mean",
-            "dot(member[:-1], held) - share[:-1, None] * at.mean[None, :]",
-            "dot(member[:-1], held) + share[:-1, None] * at.mean[None, :]",
+            "dot(member[:-1], held.x) - share[:-1, None] * at.mean[None, :]",
+            "dot(member[:-1], held.x) + share[:-1, None] * at.mean[None, :]",
             "resample::many_labellings_at_once_are_single_fits",
         ),
         (
@@ -1479,8 +1491,8 @@ FAULTS = [
         ),
         (
             "lost digits are sound",
-            "return Still(rows.weight, total, mean, origin, scatter, valid & jnp.all(apart))",
-            "return Still(rows.weight, total, mean, origin, scatter, valid)",
+            "sound = valid & _apart(jnp.diagonal(scatter), jnp.diagonal(square))",
+            "sound = valid",
             "resample::weights_on_one_row_leave_no_digits",
         ),
         (
@@ -2019,8 +2031,8 @@ FAULTS = [
         ),
         (
             "the other sign of the quadratic part",
-            "params = Quadratic(quadratic=-matrix / 2,",
-            "params = Quadratic(quadratic=matrix / 2,",
+            "params = Quadratic(quadratic=-form / 2,",
+            "params = Quadratic(quadratic=form / 2,",
             "closed_forms::qda_is_scikit_learns",
         ),
     ),

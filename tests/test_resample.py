@@ -507,8 +507,8 @@ def labelled(n=40, d=4, k=3):
 def by_closed_form(fit, options, x, ys, weight):
     options = {"num_classes": 3, **dict(options)}
     offer, options = _closed_form.offered(fit, options)
-    held, origin = _closed_form.centred(x, ys[0], weight > 0, 3)
-    at = _closed_form.still(held, origin, x, ys[0], weight, 3)
+    held = _closed_form.centred(x, ys[0], weight > 0, 3)
+    at = _closed_form.still(held, x, ys[0], weight, 3)
     factors = offer.factors(at, 3, **options)
     return jax.vmap(
         lambda y: offer.relabelled(at, factors, _closed_form.sums(at, held, y, 3), **options)
@@ -551,9 +551,9 @@ def test_a_closed_form_says_where_it_would_lose_digits():
 
 def test_weights_on_one_row_leave_no_digits():
     x, y, weight, _ = labelled()
-    held, origin = _closed_form.centred(jnp.asarray(x), jnp.asarray(y), weight > 0, 3)
+    held = _closed_form.centred(jnp.asarray(x), jnp.asarray(y), weight > 0, 3)
     heavy = np.where(np.arange(len(y)) == np.argmax(weight), 1e9, weight)
-    sound = [_closed_form.still(held, origin, x, y, w, 3).sound for w in (weight, heavy)]
+    sound = [_closed_form.still(held, x, y, w, 3).sound for w in (weight, heavy)]
     assert list(map(bool, sound)) == [True, False]
 
 

@@ -34,14 +34,14 @@ def drawn(n=9_000, d=_statistics.CLASS_COLUMNS, dtype=float, seed=0):
 
 
 def statistics(x, y, kind, weight=None):
-    """As `of_data` has them; with weights, the safe way."""
+    """As `of_data` has them, in the units of x; with weights, the safe way."""
     k, per_class = KINDS[kind]
     if k is None:
         data = _checks.targets(x, y.astype(x.dtype) + 3, sample_weight=weight)
     else:
         data = _checks.table(x, y, sample_weight=weight)
     s, _, _, valid = jax.jit(lambda data: _statistics.of_data(data, k, per_class=per_class))(data)
-    return s, bool(valid)
+    return _scatter.rescaled(s, 1 / s.unit), bool(valid)
 
 
 def exact(x, y, kind):

@@ -128,7 +128,8 @@ class Info(NamedTuple):
     residual: `()`, a unit-free measure of optimality that each module states; it has no derivative:
       NaN where one is used
 
-    Those of the perceptron and of the hinge are derivatives of their steps.
+    Those of the perceptron and of the hinge are derivatives of their steps, and numbers of the
+    residual too; the hinge's, whose steps leave rows of weight 0 out, are NaN in such a weight.
     """
 
     status: jax.Array

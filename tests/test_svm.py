@@ -472,6 +472,30 @@ def test_derivatives_of_the_squared_hinge():
     np.testing.assert_allclose(along, (ahead - back) / (2 * h), rtol=1e-7)
 
 
+def test_what_a_hinge_says_of_itself_has_the_derivative_of_its_steps():
+    """In a weight; of a weight of 0, whose row no step sees, it is NaN and not a false 0."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(12, 2))
+    y = (x[:, 0] + rng.normal(size=12) > 0).astype(int)
+    along = np.eye(12)[3]
+
+    @jax.jit
+    def said(weight):
+        return svm.fit(x, y, sample_weight=weight, l2=0.1)[1]
+
+    def moved(weight):
+        return jax.jvp(said, (weight,), (along,))[1]
+
+    ones, h = np.ones(12), 1e-5
+    ahead, behind = said(ones + h * along), said(ones - h * along)
+    slope = (ahead.objective - behind.objective) / (2 * h)
+    np.testing.assert_allclose(moved(ones).objective, slope, rtol=1e-6)
+    assert abs(moved(ones).residual) < 1e-6
+    absent = moved(ones - along)
+    assert np.isnan(absent.objective) and np.isnan(absent.residual)
+    assert np.isfinite(said(ones - along).objective)
+
+
 def test_the_hinge_has_derivatives_in_forward_mode():
     """Of the iteration: alone, and of many tangents at once."""
     x, y = drawn(24, 3)

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import (
+    _checks,
     _iterate,
     _linalg,
     _loops,
@@ -116,7 +117,11 @@ def _unasked(spec: Spec) -> Spec:
 def _found(spec, plan, problem, start, tol, cap, doubted) -> _newton.Outcome:
     """Where the solver ends, and what one pass says of it."""
     # A solver's last pass is not the one that is judged, and rounds otherwise.
-    further = spec.solver is None and not spec.penalised and spec.polished
+    further = spec.solver is None and not spec.penalised
+    if further:
+        # Steps are cheaper than the proof by all rows, which that by some spares: at a tol of 1e-5
+        # softmax of 100,000 x 60, 8 classes, took 4.5 times as long as at the default's.
+        tol = jnp.minimum(tol, _checks.tolerance(None, start.dtype))
     below = (POLISHED if further else 0.9) * tol
     # Here it is the one, where all weights are penalised.
     enough = tol if spec.penalised else below

@@ -80,9 +80,11 @@ def fit(
         `distributed`.
 
     Returns:
-      `(params, info)`, a Linear and an Info. The status can be any but NOT_SEPARABLE. An absent
-      class has weights 0 and bias -inf, and so a probability of exactly 0. With fewer than two
-      classes present it is CLASS_TOO_SMALL, and the present one has probability 1.
+      `(params, info)`, a Linear and an Info. The status can be any but NOT_SEPARABLE. `info.steps`
+      are those of the solver, and not of one size: one of Newton's method by conjugate gradients is
+      up to 20 products with x, one of L-BFGS is one or two. An absent class has weights 0 and bias
+      -inf, and so a probability of exactly 0. With fewer than two classes present it is
+      CLASS_TOO_SMALL, and the present one has probability 1.
 
     Raises:
       ValueError: shapes that do not fit; eagerly also data that are not valid.

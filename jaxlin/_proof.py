@@ -249,8 +249,9 @@ def recedes(
     other = jnp.cos(jnp.arange(m * p, dtype=step.dtype)).reshape(m, p)
     other = jnp.where(free, _linalg.largest(jnp.abs(step)) * other, 0)
     cleaned = through(small.astype(step.dtype), jnp.stack([step, other]))
-    # The rounding of x, in any of the scores, and what twice the digits miss.
-    least = _linalg.long_ulps(p) * eps**2 * _linalg.largest(jnp.abs(step))
+    # The rounding of x, in any of the scores, and what twice the digits miss: in the sums, in the
+    # correction, and in contrasts, which are of several scores.
+    least = ROUNDING_ULPS * m * _linalg.long_ulps(p) * eps**2 * _linalg.largest(jnp.abs(step))
     missed = _frame.with_bias(_frame.unscaled(problem), jnp.sum(problem.sizes[0]), True)
     of_x = eps * jnp.max(jnp.abs(cleaned[:, :, :-1]), axis=1)
     rounded = jnp.pad(of_x, ((0, 0), (0, 1))) + (least * missed)[None, :]

@@ -417,7 +417,7 @@ def test_without_a_penalty_a_large_fit_says_what_newtons_method_says(any_size, n
         if name != "no number":
             _, said = unpenalised(*case, k)
             assert said.status == known.status, name
-    assert set(seen.values()) == {0, 1, 4, 5, 7, 8}
+    assert set(seen.values()) == {0, 1, 4, 5, 7, 8}, seen
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

@@ -104,8 +104,8 @@ FAULTS = [
         ),
         (
             "a copy of the columns for each lane",
-            "held = lanes * entries if own.x or own.ok or own.feature_mask else entries",
-            "held = entries",
+            "shared = not (own.x or own.ok or own.feature_mask)",
+            "shared = True",
             "mixed::columns_that_lanes_do_not_share_are_not_too_many",
         ),
     ),
@@ -307,8 +307,8 @@ FAULTS = [
         ),
         (
             "terms of rounding have no size",
-            "jnp.max(jnp.abs(direction))",
-            "jnp.sum(jnp.abs(direction)) * 0",
+            "jnp.max(jnp.abs(step))",
+            "jnp.sum(jnp.abs(step)) * 0",
             "problems::every_status_is_the_expected_one[softmax.fit-flat-float64]",
             "problems::every_status_is_the_expected_one[one_vs_rest(logistic.fit)-flat-float64]",
         ),
@@ -365,8 +365,8 @@ FAULTS = [
         ),
         (
             "the whole square of the weights",
-            "value=value + jnp.sum(problem.penalty[None, :] * size**2) / 2",
-            "value=value + jnp.sum(problem.penalty[None, :] * size**2)",
+            "value=value + jnp.sum(problem.penalty[None, :] * theta**2) / 2",
+            "value=value + jnp.sum(problem.penalty[None, :] * theta**2)",
             "logistic::penalty_weights_and_units_against_the_oracle",
         ),
         (
@@ -414,8 +414,8 @@ FAULTS = [
         ),
         (
             "no rounding bound",
-            "noise=NOISE_ULPS * eps * (jnp.sqrt(square)",
-            "noise=0 * eps * (jnp.sqrt(square)",
+            "noise=eps * (NOISE_ULPS * (jnp.sqrt(square)",
+            "noise=0 * eps * (NOISE_ULPS * (jnp.sqrt(square)",
             "logistic::the_residual_is_no_less_than_its_rounding",
         ),
     ),
@@ -453,8 +453,8 @@ FAULTS = [
         ),
         (
             "the bias moves the other way",
-            "theta[:, d] - dot(weights, problem.centre)",
-            "theta[:, d] + dot(weights, problem.centre)",
+            "(-weights, problem.centre, last)",
+            "(weights, problem.centre, last)",
             "logistic::nine_digits_in_float64",
         ),
         (

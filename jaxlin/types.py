@@ -8,6 +8,8 @@ lane has its own. `raise_if_failed` and `describe` turn it into words on the hos
 """
 
 import enum
+import functools
+import importlib
 import operator
 from collections import Counter
 from typing import Any, NamedTuple
@@ -142,18 +144,20 @@ class FitError(RuntimeError):
     """A fit did not succeed, and `raise_if_failed` was asked to insist."""
 
 
-def raise_if_failed(info: Info) -> None:
+def raise_if_failed(info: Info, *, params: Any = None, x: Any = None, y: Any = None) -> None:
     """Raise unless every lane succeeded, that is unless `status <= Status.RANK_DEFICIENT`.
 
     A host-side helper: call it outside of `jit`.
 
     Args:
       info: of any shape; a vmapped fit has one entry per lane.
+      params, x, y: of one linear fit, if its columns are to be named.
 
     Raises:
       FitError: names the first lane that failed and what its status means. STALLED in float32,
         as of columns that depend on each other or lie far from 0 (years), float64 mostly ends. Of
-        which columns a separable fit has no finite coefficients, `inference.separation` says.
+        which columns a separable fit has no finite coefficients, `inference.separation` says, and
+        the error, if it is given the data.
 
     Example:
       >>> import jax.numpy as jnp
@@ -175,17 +179,19 @@ def raise_if_failed(info: Info) -> None:
     where = f"lane {', '.join(map(str, lane))} of {status.size} ({len(failed)} failed): "
     raise FitError(
         f"{where if lane else ''}{worst.name}: {worst.meaning} "
-        f"(steps {int(steps)}, residual {float(residual):.3g}){_way_out(worst, info)}"
+        f"(steps {int(steps)}, residual {float(residual):.3g}){_way_out(worst, info, params, x, y)}"
     )
 
 
-def describe(info: Info) -> str:
+def describe(info: Info, *, params: Any = None, x: Any = None, y: Any = None) -> str:
     """Count the lanes by status, the most severe first.
 
     A host-side helper: call it outside of `jit`.
 
     Args:
       info: of any shape; a vmapped fit has one entry per lane.
+      params, x, y: of one linear fit, if its columns are to be named: those of infinite
+        coefficients, or of x alone those that others give.
 
     Returns:
       One line per status that occurs: its name, the number of lanes, and what it means.
@@ -202,13 +208,20 @@ def describe(info: Info) -> str:
     counts = sorted(Counter(status.ravel().tolist()).items(), reverse=True)
     return "\n".join(
         f"{Status(code).name}: {count} of {status.size} lane{'s' * (status.size != 1)}, "
-        f"{Status(code).meaning}{_way_out(Status(code), info)}"
+        f"{Status(code).meaning}{_way_out(Status(code), info, params, x, y)}"
         for code, count in counts
     )
 
 
-def _way_out(status: Status, info: Info) -> str:
+def _way_out(status: Status, info: Info, params: Any, x: Any, y: Any) -> str:
     """What to do about a fit without an optimum, or where float32 has no more digits."""
+    # The data's words are found where the data's functions are, far above this module.
+    inference = functools.partial(importlib.import_module, "jaxlin.inference")
+    if status == Status.RANK_DEFICIENT and x is not None:
+        return f"; those before them give {_columns(inference().aliased(x), x)}"
+    if status in (Status.QUASI_SEPARABLE, Status.SEPARABLE) and params is not None:
+        weights = np.atleast_2d(inference().separation(params, x, y).coefficients.weights)
+        return f"; {_columns(np.any(np.isinf(weights), axis=0), x)} have infinite coefficients"
     if status in (Status.QUASI_SEPARABLE, Status.SEPARABLE):
         return "; inference.separation(params, x, y).coefficients says which columns' are infinite"
     if status != Status.STALLED or np.asarray(info.residual).dtype.itemsize > 4:
@@ -217,6 +230,12 @@ def _way_out(status: Status, info: Info) -> str:
         '; float64 has the digits that float32 lacks: jax.config.update("jax_enable_x64", True), '
         "and x in float64"
     )
+
+
+def _columns(which: Any, x: Any) -> str:
+    """In words, by their names if they have some."""
+    names = getattr(x, "columns", range(len(which)))
+    return "columns " + ", ".join(str(n) for n, here in zip(names, which, strict=True) if here)
 
 
 def _concrete(status: Any, caller: str) -> np.ndarray:

@@ -264,6 +264,12 @@ def _dependent(dtype: np.dtype) -> Named:
         "a column twice, penalised",
         _problem(x[:, [0, 1, 1]], y, OVERLAPPING, "collinear", l2=0.1),
     )
+    apart = np.column_stack([x[:, :2], y])
+    yield "a column of one value in each class", _problem(apart, y, SEPARABLE, "flat classes")
+    turned = apart @ np.array([[1, 1, 0], [0, 1, -1], [1, 0, 2]])
+    yield "a sum of one value in each class", _problem(turned, y, SEPARABLE, "flat classes")
+    alone = np.column_stack([x[:, :2], np.where(y == 1, x[:, 2], 0.5)])
+    yield "a column of one value in one class", _problem(alone, y, OVERLAPPING, "flat classes")
     dummies = np.eye(3)[np.arange(28) % 3]
     yield "a category in full", _problem(dummies, y, OVERLAPPING, "collinear")
 

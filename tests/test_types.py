@@ -149,3 +149,21 @@ def test_what_is_no_status_says_so():
     for wrong in (9, jnp.int32(9), "CONVERGED", 3.0j):
         with pytest.raises(ValueError, match="not a valid Status"):
             Status(wrong)
+
+
+def test_columns_are_named_where_the_data_are_given():
+    """Of infinite coefficients, a treatment that nobody died of; and of those that others give."""
+    pandas = pytest.importorskip("pandas")
+    age = [31.0, 45, 52, 60, 38, 41, 70, 29, 55, 47]
+    frame = pandas.DataFrame({"age": age, "treated": [0.0, 0, 0, 0, 0, 0, 1, 1, 1, 1]})
+    died = np.array([0, 1, 0, 1, 1, 0, 0, 0, 0, 0])
+    for x, name in ((frame, "treated"), (frame.to_numpy(), "1")):
+        params, info = logistic.fit(x, died)
+        with pytest.raises(FitError, match=f"QUASI_SEPARABLE: .*; columns {name} have infinite"):
+            raise_if_failed(info, params=params, x=x, y=died)
+        assert f"columns {name} have infinite" in describe(info, params=params, x=x, y=died)
+    twice = frame[["age"]].assign(twice=2 * frame["age"])
+    params, info = logistic.fit(twice, died)
+    assert info.status == Status.RANK_DEFICIENT
+    assert describe(info, x=twice).endswith("those before them give columns twice")
+    assert raise_if_failed(info, params=params, x=twice, y=died) is None

@@ -447,9 +447,11 @@ def assemble(problem: Problem, theta: jax.Array, columns: jax.Array, terms: jax.
     eps = jnp.finfo(theta.dtype).eps
     # Where all weights have a penalty only the biases are free, which no two classes agree with.
     unclear = counted[0] if counted else jnp.any(problem.used).astype(theta.dtype)
-    # A bias in the user's units is rounded once, see `_frame.left`.
+    # What rounds all scores alike: the bias in the frame, in each of them; and in the user's units,
+    # where it is rounded once, see `_frame.left`.
     biases = _frame.of_basis(problem, _frame.offsets(problem, theta))
-    moved = jnp.max(jnp.abs(biases))
+    own = jnp.sum(jnp.abs(theta[:, problem.centre.size :]))
+    moved = NOISE_ULPS * own + jnp.max(jnp.abs(biases))
     return Point(
         theta=theta,
         value=value + jnp.sum(problem.penalty[None, :] * theta**2) / 2,

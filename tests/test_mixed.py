@@ -25,8 +25,8 @@ FITS = {
 @pytest.fixture
 def mixed(monkeypatch):
     """Any two lanes go that way."""
-    monkeypatch.setattr(_mixed, _plan, "LANES", 2)
-    monkeypatch.setattr(_mixed, _plan, "ENTRIES", 0)
+    monkeypatch.setattr(_plan, "LANES", 2)
+    monkeypatch.setattr(_plan, "LANE_ENTRIES", 0)
     jax.clear_caches()
     yield
     jax.clear_caches()
@@ -105,7 +105,7 @@ def test_what_float32_cannot_hold_is_found_in_float64(mixed):
 
 
 def test_what_refinement_leaves_is_left_to_float64(mixed, monkeypatch):
-    monkeypatch.setattr(_mixed, _plan, "REFINEMENTS", 0)
+    monkeypatch.setattr(_mixed, "REFINEMENTS", 0)
     x, y, _ = lanes(2)
     fit = functools.partial(logistic.fit, l2=1e-2, tol=1e-12)
     _, info = jax.jit(jax.vmap(fit))(x[:2], y[:2])

@@ -20,6 +20,9 @@ from jaxlin.types import Linear
 
 # Rows sampled for the frame of an x that many lanes share.
 SAMPLE_ROWS = 64
+# Junk in it may be so large, as a power of the range: 2^45 in float32, beside which a column that
+# is 2^53 times as small has a square in range too.
+ROOM = 3 / 4
 # Rows sampled for the frame of an x of one's own, or all of so many.
 CENTRE_ROWS, ALL_ROWS = 512, 2048
 # Columns whose largest entry is within this factor of 1 are not scaled.
@@ -114,7 +117,8 @@ def _(axis_size, in_batched, rows, bias):
     """Lanes that share x share the frame, or `x - centre` would become one copy per lane.
 
     What they share cannot depend on their weights: the centre is the median of a sample of rows,
-    so that a few rows of junk that no lane gives weight do not move it.
+    and the scale their quartiles', so that a few rows of junk that no lane gives weight move
+    neither.
     """
     axes = jax.tree.map(lambda batched: 0 if batched else None, in_batched[0])
     if in_batched[0].x:
@@ -128,8 +132,13 @@ def _(axis_size, in_batched, rows, bias):
     _, largest = _rows.across((), largest, rows.axis)
     some = slice(None, None, max(1, n * _rows.devices(rows.axis) // SAMPLE_ROWS))
     sample = jnp.where(safe[some], rows.x[some].astype(dtype), jnp.nan)
-    middle = jnp.nan_to_num(jnp.nanmedian(_rows.gathered(sample, rows.axis), axis=0))
-    found = jnp.where(bias, middle, 0), _scale(largest)
+    parts = jnp.asarray([0.25, 0.5, 0.75], dtype)
+    quartiles = jnp.nanquantile(_rows.gathered(sample, rows.axis), parts, axis=0)
+    low, middle, high = jnp.nan_to_num(quartiles)
+    # Junk may be large, but its square within the range.
+    most = _checks.safe_range(dtype) ** ROOM / _linalg.power_of_two(largest)
+    scale = jnp.minimum(_scale(jnp.where(high > low, high - low, largest)), most)
+    found = jnp.where(bias, middle, 0), scale
     # The lanes may be dealt over a mesh axis of their own, of which x knows nothing.
     centre, scale = _loops.as_varying(found, rows, rows.axis.name)
 

@@ -165,3 +165,26 @@ def test_each_rank_is_told_from_the_others(monkeypatch):
         mesh = jax.make_mesh((1,), ("lanes",), axis_types=(jax.sharding.AxisType.Auto,))
         dealt = jax.shard_map(of_lanes, mesh=mesh, in_specs=(lanes, jax.P()), out_specs=lanes)
         np.testing.assert_array_equal(jax.jit(dealt)(weight, a), each)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("d", [3, 20])
+def test_a_row_without_weight_is_absent_from_lanes_however_large_it_is(d, dtype):
+    """The frame that lanes share cannot know their weights; columns of 1e-12 are in tesla."""
+    rng = np.random.default_rng(0)
+    small, large = (1e-12, 5e17) if dtype == np.float32 else (1e-30, 1e100)
+    x = (small * rng.normal(size=(200, d))).astype(dtype)
+    y = (x[:, 0] + small * rng.normal(size=200) > 0).astype(int)
+    weights = rng.uniform(0.5, 2, size=(4, 200)).astype(dtype)
+    with_junk = np.vstack([x, np.full((2, d), large, dtype)]), np.append(y, [0, 1])
+    absent = np.pad(weights, ((0, 0), (0, 2)))
+    for fit in (logistic.fit, functools.partial(softmax.fit, num_classes=2)):
+        many = jax.jit(
+            jax.vmap(lambda x, y, w, fit=fit: fit(x, y, sample_weight=w), (None, None, 0))
+        )
+        params, info = many(x, y, weights)
+        found, said = many(*with_junk, absent)
+        np.testing.assert_array_equal(said.status, info.status)
+        assert (np.asarray(info.status) == Status.CONVERGED).all()
+        rtol = 1e-4 if dtype == np.float32 else 1e-9
+        np.testing.assert_allclose(found.weights, params.weights, rtol=rtol, atol=rtol / small)

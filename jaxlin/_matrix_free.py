@@ -117,8 +117,8 @@ def _unasked(spec: Spec) -> Spec:
 def _found(spec, plan, problem, start, tol, cap, doubted) -> _newton.Outcome:
     """Where the solver ends, and what one pass says of it."""
     # A solver's last pass is not the one that is judged, and rounds otherwise.
-    further = spec.solver is None and not spec.penalised
-    if further:
+    further = spec.solver is None and not spec.penalised and (spec.polished or plan.doubtful)
+    if plan.doubtful:
         # Steps are cheaper than the proof by all rows, which that by some spares: at a tol of 1e-5
         # softmax of 100,000 x 60, 8 classes, took 4.5 times as long as at the default's.
         tol = jnp.minimum(tol, _checks.tolerance(None, start.dtype))
@@ -135,9 +135,8 @@ def _found(spec, plan, problem, start, tol, cap, doubted) -> _newton.Outcome:
         return _outcome(problem, *found)
     if plan.method is Method.NEWTON_CG:
         point, steps, spent = _truncated.descend(spec, problem, start, enough, cap, doubted=doubted)
-        if (
-            not spec.penalised and start.size > _plan.NEWTON_LIMIT
-        ):  # of fewer Newton's method soon tells
+        # Of fewer coordinates Newton's method soon tells.
+        if not spec.penalised and start.size > _plan.NEWTON_LIMIT:
             point = _passes.light(spec, problem, point.theta)
         return _outcome(problem, point, steps)._replace(trials=jnp.where(spent, cap, steps))
     if doubted:

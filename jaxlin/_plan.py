@@ -11,11 +11,12 @@ degrees of freedom, is the first of these that holds:
 | m > 1 | Newton's method by conjugate gradients |
 | any other | optax's L-BFGS, in units of a sample's Hessian |
 
-Few entries of x are 100,000 where every l2 is known to be positive, and a million elsewhere; any
-number in lanes that share x, or where steps are counted or rows dealt. Of the last three, that
-every l2 is positive is the proof; where it is not, the Hessian of some of the rows may be, or of
-all; and up to 1,024 coordinates Newton's method goes on from what is not proved. Lanes that share
-x go together, see `_axes`. Shapes as in `_passes`.
+Few entries of x are 100,000 where every l2 is known to be positive, or any number in lanes that
+share fewer than 64 columns; and elsewhere a million, or any number in lanes, of streams, and where
+steps are counted or rows or lanes are dealt. Of the last three, that every l2 is positive is the
+proof; where it is not, the Hessian of some of the rows may be, or of all; and up to 1,024
+coordinates Newton's method goes on from what is not proved. Lanes that share x go together where
+`together` says so, see `_axes`. Shapes as in `_passes`.
 """
 
 import enum

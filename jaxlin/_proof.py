@@ -237,7 +237,9 @@ def recedes(
             felt = jnp.abs(value) - dot(jnp.abs(whole), rounded.T)[:, :, None]
             clear = slack / 2 - jnp.where(found.tight, -jnp.abs(value[:, 0]), value[:, 0])
             worst = jnp.where(near, jnp.max(felt, axis=1), clear)
-            pull = jnp.sum((value * share[:, None])[..., None] * contrasts[:, None], axis=2)
+            # What is not near may be far beyond the range.
+            pull = jnp.where(near[:, None], value, 0) * share[:, None]
+            pull = jnp.sum(pull[..., None] * contrasts[:, None], axis=2)
             moments = dot(pull.reshape(len(z), -1).T, z / length[:, None])
             return moments, jnp.max(jnp.where(live, worst, -jnp.inf))
 

@@ -420,6 +420,25 @@ def test_without_a_penalty_a_large_fit_says_what_newtons_method_says(any_size, n
     assert set(seen.values()) == {0, 1, 4, 5, 7, 8}, seen
 
 
+@pytest.mark.parametrize("k", [2, 3])
+def test_a_looser_tol_takes_no_other_way_to_the_proof(any_size, k):
+    """Which of some of the rows wants the default's digits, and is the quick one."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(4_000, 5))
+    y = np.argmax(x[:, :k] + rng.gumbel(size=(4_000, k)), axis=1)
+    fit = logistic.fit if k == 2 else functools.partial(softmax.fit, num_classes=k)
+    loose, info = jax.jit(functools.partial(fit, tol=1e-4))(x, y)
+    exact, known = jax.jit(fit)(x, y)
+    assert info.status == known.status == Status.CONVERGED
+    assert info.steps == known.steps
+    jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-12), loose, exact)
+    # Where nothing is proved in any case a loose tol is one.
+    wide = rng.normal(size=(300, 1_100))
+    labels = np.arange(300) % 2
+    few = logistic.fit(wide, labels, tol=1e-2)[1].steps
+    assert few < logistic.fit(wide, labels)[1].steps
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("k", [2, 3])
 def test_without_a_penalty_a_part_of_the_rows_is_the_proof(any_size, monkeypatch, k, dtype):

@@ -523,8 +523,8 @@ FAULTS = [
         ),
         (
             "a mean for a median",
-            "(jnp.nanmedian(",
-            "(jnp.nanmean(",
+            "found = jnp.where(bias, middle, 0), scale",
+            "found = jnp.where(bias, jnp.nan_to_num(jnp.nanmean(sample, axis=0)), 0), scale",
             "transforms::a_row_of_weight_zero_among_lanes_is_absent[logistic.fit]",
         ),
     ),

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _checks, _implicit, _platform
+from jaxlin import _checks, _implicit, _loops, _platform
 
 # Of what a chunk works on: lanes of one fit read x together, and each holds some columns of n rows.
 CHUNK_BYTES = 8 * 2**20
@@ -68,11 +68,15 @@ def chunked(f: Callable, lanes: Any, size: int, quick: Callable | None = None) -
             return jax.vmap(f)(lanes)
         found, sound = jax.vmap(quick)(lanes)
 
+        def alike(tree):
+            return _loops.as_varying(tree, (found, sound))
+
         def mixed():
             either = jax.vmap(jnp.where)
-            return jax.tree.map(functools.partial(either, sound), found, jax.vmap(f)(lanes))
+            usual = jax.vmap(f)(lanes)
+            return alike(jax.tree.map(functools.partial(either, sound), found, usual))
 
-        return jax.lax.cond(jnp.all(sound), lambda: found, mixed)
+        return jax.lax.cond(jnp.all(sound), lambda: alike(found), mixed)
 
     if size >= count:
         return run(lanes)

@@ -38,6 +38,7 @@ from jaxlin import (
     _dispatch,
     _draws,
     _lanes,
+    _loops,
     _options,
     _paths,
     _platform,
@@ -812,6 +813,10 @@ def _run(function, static, problem: _Problem, at_once: int, alone: bool, *others
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
 def _compiled(function, static, size, alone, data, *others):
+    if alone:
+        # Inside `jax.shard_map` what varies over lanes decides which way they go, and `lax.cond`
+        # under vmap then takes all that it reads for varying.
+        data, *others = _loops.as_varying((data, *others), (data, *others))
     return _lanes.bounded(functools.partial(function, *static), size, alone=alone)(data, *others)
 
 

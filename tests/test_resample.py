@@ -593,6 +593,29 @@ def test_a_permutation_test_by_closed_form_is_the_loop():
     np.testing.assert_allclose([value, *null], expected, rtol=1e-8)
 
 
+@pytest.mark.parametrize("combine", ["permutation_test", "cross_validate", "refit"])
+@pytest.mark.parametrize("fit", [lda.fit, least_squares.fit, thorough(qda.fit)])
+def test_closed_forms_of_lanes_over_a_mesh(fit, combine, monkeypatch):
+    """Each device has lanes of its own; folds and the key are the same on all."""
+    monkeypatch.setattr(resample, "FEW_LANES", 2)
+    x = np.random.default_rng(0).normal(size=(3, N, D))
+    y = (x[:, :, 0] > 0).astype(int)
+    folds = resample.stratified_kfold(KEY, y[0], folds=FOLDS)
+    fit = partial(fit, num_classes=2)
+
+    def one(x, y):
+        if combine == "permutation_test":
+            return resample.permutation_test(KEY, fit, metrics.accuracy, x, y, folds, draws=5)
+        if combine == "cross_validate":
+            return resample.cross_validate(fit, metrics.accuracy, x, y, folds)
+        return resample.refit(fit, x, y, folds)
+
+    mesh = jax.make_mesh((1,), ("lanes",), axis_types=(jax.sharding.AxisType.Auto,))
+    lanes = jax.P("lanes")
+    dealt = jax.shard_map(jax.vmap(one), mesh=mesh, in_specs=lanes, out_specs=lanes)
+    chex.assert_trees_all_close(jax.jit(dealt)(x, y), jax.jit(jax.vmap(one))(x, y))
+
+
 @pytest.mark.parametrize(
     "fit, options",
     [

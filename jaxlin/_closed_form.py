@@ -33,11 +33,12 @@ LEAST_SPREAD = 1 / 16
 class Offer(NamedTuple):
     """How a fit is done for many labellings, or weights, or both. Where not sound, fit as usual.
 
-    options: the names that it understands, none of them with a function as value
-    factors: `(still, k, **options) -> factors`, once for all labellings
-    relabelled: `(still, factors, sums, **options) -> (params, sound)`
+    options: the names that it understands
+    factors: `(still, held, k, **options) -> factors`, once for all labellings
+    relabelled: `(still, held, factors, sums, **options) -> (params, sound)`
     reweighed: `(scatter, valid, source, **options) -> (params, info, sound)`
     per_class: whether that takes a scatter per class
+    functions: those that may be the value of an option, for many labellings
     """
 
     options: frozenset[str]
@@ -45,6 +46,7 @@ class Offer(NamedTuple):
     relabelled: Callable[..., tuple[Any, jax.Array]] | None
     reweighed: Callable[..., tuple[Any, Any, jax.Array]]
     per_class: bool = False
+    functions: frozenset[Callable[..., Any]] = frozenset()
 
 
 OFFERS: dict[Callable, Offer] = {}
@@ -52,8 +54,12 @@ OFFERS: dict[Callable, Offer] = {}
 FROM_MOMENTS: dict[Callable, tuple[Callable, Callable]] = {}
 
 
-def offered(fit: Callable, options: dict[str, Any]) -> tuple[Offer, dict[str, Any]] | None:
+def offered(
+    fit: Callable, options: dict[str, Any], *, labels: bool
+) -> tuple[Offer, dict[str, Any]] | None:
     """How the fit is done with these options for many, if it is, and all options that it has.
+
+    Many `labels`, or else weights.
 
     Those of a `functools.partial` too, where they go by name.
     """
@@ -63,7 +69,10 @@ def offered(fit: Callable, options: dict[str, Any]) -> tuple[Offer, dict[str, An
     offer = OFFERS.get(bare)
     if offer is None or not offer.options >= options.keys():
         return None
-    return None if any(callable(value) for value in options.values()) else (offer, options)
+    given = {value for value in options.values() if callable(value)}
+    if (labels and offer.factors is None) or not given <= (offer.functions if labels else set()):
+        return None
+    return offer, options
 
 
 def settled(info: Info) -> jax.Array:
@@ -101,11 +110,13 @@ class Sums(NamedTuple):
 
     share: `(k,)`; rows: `(k,)`, how many have weight
     moved: `(k, d)`, the weighted sum of its rows, about the mean of all
+    member: `(k, n)`, the weights of its rows, 0 of the others
     """
 
     share: jax.Array
     rows: jax.Array
     moved: jax.Array
+    member: jax.Array
 
 
 class Held(NamedTuple):
@@ -158,7 +169,7 @@ def sums(at: Still, held: Held, y: jax.Array, k: int) -> Sums:
     moved = dot(member[:-1], held.x) - share[:-1, None] * at.mean[None, :]
     # About the mean of all rows they sum to 0.
     moved = jnp.concatenate([moved, -jnp.sum(moved, axis=0, keepdims=True)])
-    return Sums(share, jnp.sum(member > 0, axis=1, dtype=jnp.int32), moved)
+    return Sums(share, jnp.sum(member > 0, axis=1, dtype=jnp.int32), moved, member)
 
 
 # --- other weights -------------------------------------------------------------------------------

@@ -217,6 +217,8 @@ class _Factors(NamedTuple):
     unit: `(d,)`, those units
     mean: `(d,)`, of all rows
     factor: `()`, the covariance's divisor over the weight
+    shrinkage: `()`, or None where each labelling estimates its own
+    square: `(n,)`, the squared distances of the rows from their mean, in `scale`
     """
 
     values: jax.Array
@@ -225,36 +227,55 @@ class _Factors(NamedTuple):
     unit: jax.Array
     mean: jax.Array
     factor: jax.Array
-    shrinkage: jax.Array
+    shrinkage: jax.Array | None
     priors: jax.Array | None
+    square: jax.Array
 
 
 def _factors(
-    at: _closed_form.Still, k: int, *, num_classes=None, priors=None, shrinkage=0.0, divisor="n"
+    at: _closed_form.Still,
+    held: _closed_form.Held,
+    k: int,
+    *,
+    num_classes=None,
+    priors=None,
+    shrinkage=0.0,
+    divisor="n",
 ) -> _Factors:
     divisor = _bayes.check_divisor(divisor, _bayes.TIED_DIVISORS)
-    given = _bayes.options(at.mean.dtype, k, priors=priors, shrinkage=shrinkage)
+    estimated = shrinkage is ledoit_wolf
+    number = 1.0 if estimated else shrinkage
+    given = _bayes.options(at.mean.dtype, k, priors=priors, shrinkage=number)
     variance = jnp.diagonal(at.scatter)
     unit = jax.lax.rsqrt(jnp.where(variance > 0, variance, 1))
     shrinkage = jnp.asarray(given.shrinkage)
     scale = jnp.where(shrinkage == 0, unit, jnp.min(at.unit, initial=jnp.inf) / at.unit)
+    square = jnp.sum(((held.x - at.mean[None, :]) * scale[None, :]) ** 2, axis=1)
     values, vectors = _linalg.eigh(at.scatter * scale[:, None] * scale[None, :])
     mean = dot((at.origin + at.mean) * scale, vectors)
     lost = k if divisor == "n-k" else 0
     factor = 1 - lost / at.total
-    return _Factors(values, vectors, scale, at.unit, mean, factor, shrinkage, given.priors)
+    known = None if estimated else shrinkage
+    return _Factors(values, vectors, scale, at.unit, mean, factor, known, given.priors, square)
 
 
 def _relabelled(
-    at: _closed_form.Still, factors: _Factors, sums: _closed_form.Sums, **_
+    at: _closed_form.Still,
+    held: _closed_form.Held,
+    factors: _Factors,
+    sums: _closed_form.Sums,
+    **_,
 ) -> tuple[Linear, jax.Array]:
     """The fit, by the covariance diag(spread) - pull' pull in the eigenvectors' coordinates."""
     k, d = sums.moved.shape
-    values, vectors, scale, unit, mean, factor, shrinkage, given = factors
+    values, vectors, scale, unit, mean, factor, shrinkage, given, _ = factors
     share = jnp.where(sums.share > 0, sums.share, 1)[:, None]
     offset = dot(sums.moved * scale[None, :], vectors) / share
-    pull = jnp.sqrt(share * (1 - shrinkage)) * offset
     level = (jnp.sum(values) - jnp.sum(share * offset**2)) / d
+    told = jnp.bool_(True)
+    if shrinkage is None:
+        shrinkage, told = _estimated(at, held, factors, sums, offset, level)
+    pull = jnp.sqrt(share * (1 - shrinkage)) * offset
     spread = values + shrinkage * (level - values)
     pulled = pull / spread[None, :]
     inner = _linalg.factor(jnp.eye(k, dtype=pull.dtype) - dot(pulled, pull.T))
@@ -274,7 +295,28 @@ def _relabelled(
     regular &= inner.pivot * jnp.min(1 / inner.scale**2) >= _closed_form.LEAST_SPREAD
     valid = (shrinkage >= 0) & (shrinkage <= 1) & jnp.all(priors >= 0)
     present = jnp.all(sums.rows > 0) & (factor > 0)
-    return params, at.sound & regular & valid & present
+    return params, at.sound & told & regular & valid & present
+
+
+def _estimated(at, held, factors, sums, offset, level):
+    """`ledoit_wolf`, and whether rounding leaves its digits.
+
+    The scatter is S = diag(values) - offset' diag(share) offset, and tr S = d level.
+    """
+    d, share = held.x.shape[1], sums.share
+    eps = float(jnp.finfo(level.dtype).eps)
+    away = factors.values - level
+    across = dot(offset**2, away)
+    apart = jnp.sum(away**2) - 2 * jnp.sum(share * across)
+    apart += jnp.sum(share[:, None] * share[None, :] * dot(offset, offset.T) ** 2)
+    square = apart + d * level**2
+    size = jnp.sum(offset**2, axis=1)
+    point = sums.moved * (factors.scale**2)[None, :] / jnp.where(share > 0, share, 1)[:, None]
+    along = dot(point, held.x.T) - dot(point, at.mean)[:, None]
+    distance = factors.square[None, :] - 2 * along + size[:, None]
+    noise = (jnp.sum(sums.member * distance**2) - square) / at.total
+    amount = jnp.clip(noise / jnp.where(apart > 0, apart, 1), 0, 1)
+    return amount, apart > eps**0.4 * square
 
 
 def _reweighed(s, valid, source, *, num_classes=None, priors=None, shrinkage=0.0, divisor="n"):
@@ -286,7 +328,11 @@ def _reweighed(s, valid, source, *, num_classes=None, priors=None, shrinkage=0.0
 
 
 _closed_form.OFFERS[fit] = _closed_form.Offer(
-    frozenset({"num_classes", "priors", "shrinkage", "divisor"}), _factors, _relabelled, _reweighed
+    frozenset({"num_classes", "priors", "shrinkage", "divisor"}),
+    _factors,
+    _relabelled,
+    _reweighed,
+    functions=frozenset({ledoit_wolf}),
 )
 
 

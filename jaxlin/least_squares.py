@@ -489,7 +489,7 @@ class _Factors(NamedTuple):
     valid: jax.Array
 
 
-def _factors(at: _closed_form.Still, k: int, *, num_classes=None, l2=0.0, bias=True) -> _Factors:
+def _factors(at: _closed_form.Still, held, k: int, *, num_classes=None, l2=0.0, bias=True):
     l2 = _checks.penalty(l2, at.mean.shape[0], at.mean.dtype)
     mean = at.origin + at.mean
     gram, felt = at.scatter, l2 * at.unit * at.unit
@@ -502,7 +502,7 @@ def _factors(at: _closed_form.Still, k: int, *, num_classes=None, l2=0.0, bias=T
 
 
 def _relabelled(
-    at: _closed_form.Still, factors: _Factors, sums: _closed_form.Sums, *, bias=True, **_
+    at: _closed_form.Still, held, factors: _Factors, sums: _closed_form.Sums, *, bias=True, **_
 ) -> tuple[Linear, jax.Array]:
     """The fit: labels are on one side of the normal equations only."""
     gram, inverse, mean, unit, valid = factors

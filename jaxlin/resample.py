@@ -830,15 +830,13 @@ def _refit(fit, static, size, data, weights):
 def _by_weights(fit, options, x, lanes):
     """What a closed form of fits in many weights offers, if that pays; see `_closed_form`."""
     pays = lanes >= FEW_LANES and _closed_form.fits_in(x)
-    return _closed_form.offered(fit, options) if pays else None
+    return _closed_form.offered(fit, options, labels=False) if pays else None
 
 
 def _by_labels(fit, options, x):
     """What a closed form of fits to many labellings offers, if it is one, and x not too large."""
-    offered = _closed_form.offered(fit, options)
-    if offered is None or offered[0].factors is None or x.size > _closed_form.MOST_ENTRIES:
-        return None
-    return offered
+    small = x.size <= _closed_form.MOST_ENTRIES
+    return _closed_form.offered(fit, options, labels=True) if small else None
 
 
 def _quick_fit(fit, x, y, sample_weight, options, weights):
@@ -967,7 +965,7 @@ def _quick_folds(fit, metric, data, options, weights):
     def known_of(weight):
         trained, judged = _parts(weight, sample_weight)
         at = _closed_form.still(held, x, y, trained, k)
-        return judged, at, offer.factors(at, k, **options)
+        return judged, at, offer.factors(at, held, k, **options)
 
     known = jax.vmap(known_of)(weights)
 
@@ -975,7 +973,7 @@ def _quick_folds(fit, metric, data, options, weights):
         def fold(known):
             judged, at, factors = known
             sums = _closed_form.sums(at, held, y, k)
-            params, sound = offer.relabelled(at, factors, sums, **options)
+            params, sound = offer.relabelled(at, held, factors, sums, **options)
             return _judged(metric, params, x, y, judged), sound
 
         return jax.vmap(fold)(known)

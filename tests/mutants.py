@@ -2004,9 +2004,15 @@ FAULTS = [
         ),
         (
             "a singular matrix is regular",
-            "return params, at.sound & regular & valid & present",
-            "return params, at.sound & valid & present",
+            "return params, at.sound & told & regular & valid & present",
+            "return params, at.sound & told & valid & present",
             "resample::a_closed_form_says_where_it_would_lose_digits",
+        ),
+        (
+            "a labelling's fourth powers about the mean of all",
+            "distance = factors.square[None, :] - 2 * along + size[:, None]",
+            "distance = factors.square[None, :] + 0 * along",
+            "resample::many_labellings_at_once_are_single_fits[fit-options1]",
         ),
         (
             "numbers beside a status",

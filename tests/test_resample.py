@@ -506,12 +506,12 @@ def labelled(n=40, d=4, k=3):
 @partial(jax.jit, static_argnums=(0, 1))
 def by_closed_form(fit, options, x, ys, weight):
     options = {"num_classes": 3, **dict(options)}
-    offer, options = _closed_form.offered(fit, options)
+    offer, options = _closed_form.offered(fit, options, labels=True)
     held = _closed_form.centred(x, ys[0], weight > 0, 3)
     at = _closed_form.still(held, x, ys[0], weight, 3)
-    factors = offer.factors(at, 3, **options)
+    factors = offer.factors(at, held, 3, **options)
     return jax.vmap(
-        lambda y: offer.relabelled(at, factors, _closed_form.sums(at, held, y, 3), **options)
+        lambda y: offer.relabelled(at, held, factors, _closed_form.sums(at, held, y, 3), **options)
     )(ys)
 
 
@@ -519,6 +519,7 @@ def by_closed_form(fit, options, x, ys, weight):
     "fit, options",
     [
         (lda.fit, {}),
+        (lda.fit, {"shrinkage": lda.ledoit_wolf}),
         (least_squares.fit, {"l2": 0.3}),
         thorough(lda.fit, {"shrinkage": 0.3, "divisor": "n-k"}),
         thorough(lda.fit, {"priors": (0.2, 0.3, 0.5), "shrinkage": 1.0}),
@@ -578,11 +579,12 @@ def test_a_value_that_is_infinite_is_compared():
     assert test(larger_is_better=False)[2] == test(larger_is_better=True)[2] == 1
 
 
-def test_a_permutation_test_by_closed_form_is_the_loop():
+@pytest.mark.parametrize("shrinkage", [0.0, lda.ledoit_wolf])
+def test_a_permutation_test_by_closed_form_is_the_loop(shrinkage):
     x, y, weight, _ = labelled(n=24)
     y = np.where(np.arange(24) < 4, 2, y % 2)  # a fold may lack the third class
     weights = resample.kfold(KEY, 24, folds=3)
-    options = {"num_classes": 3, "sample_weight": weight}
+    options = {"num_classes": 3, "sample_weight": weight, "shrinkage": shrinkage}
     run = partial(resample.permutation_test, KEY, lda.fit, metrics.brier, x, y, weights)
     value, null, _ = run(draws=12, **options)
     dealt = resample.permutations(KEY, y, draws=12, strata=(weight == 0).astype(int))
@@ -704,14 +706,19 @@ def test_folds_by_closed_form_are_the_loop_and_have_derivatives(monkeypatch):
 
 def test_only_what_a_closed_form_understands_is_left_to_it(data):
     x, _ = data
-    assert _closed_form.offered(lda.fit, {"num_classes": 2, "shrinkage": 0.1})
-    assert not _closed_form.offered(lda.fit, {"num_classes": 2, "shrinkage": lda.ledoit_wolf})
-    assert not _closed_form.offered(lda.fit, {"num_classes": 2, "feature_mask": x[0] > 0})
-    assert not _closed_form.offered(logistic.fit, {})
+    offered = partial(_closed_form.offered, labels=False)
+    of_labels = partial(_closed_form.offered, labels=True)
+    assert offered(lda.fit, {"num_classes": 2, "shrinkage": 0.1})
+    estimated = {"num_classes": 2, "shrinkage": lda.ledoit_wolf}
+    assert of_labels(lda.fit, estimated) and not offered(lda.fit, estimated)
+    assert not of_labels(lda.fit, {"num_classes": 2, "shrinkage": lambda *_, **__: 0.1})
+    assert offered(qda.fit, {"num_classes": 2}) and not of_labels(qda.fit, {"num_classes": 2})
+    assert not offered(lda.fit, {"num_classes": 2, "feature_mask": x[0] > 0})
+    assert not offered(logistic.fit, {})
     bound = partial(partial(lda.fit, num_classes=3, shrinkage=0.1), num_classes=2)
-    _, options = _closed_form.offered(bound, {"shrinkage": 0.2})
+    _, options = offered(bound, {"shrinkage": 0.2})
     assert options == {"num_classes": 2, "shrinkage": 0.2}
-    assert not _closed_form.offered(partial(lda.fit, x), {"num_classes": 2})
+    assert not offered(partial(lda.fit, x), {"num_classes": 2})
 
 
 def programs(y, weights):

@@ -268,13 +268,13 @@ def _relabelled(
 ) -> tuple[Linear, jax.Array]:
     """The fit, by the covariance diag(spread) - pull' pull in the eigenvectors' coordinates."""
     k, d = sums.moved.shape
-    values, vectors, scale, unit, mean, factor, shrinkage, given, _ = factors
+    values, vectors, scale, unit, mean, factor, shrinkage, given = factors[:-1]
     share = jnp.where(sums.share > 0, sums.share, 1)[:, None]
     offset = dot(sums.moved * scale[None, :], vectors) / share
     level = (jnp.sum(values) - jnp.sum(share * offset**2)) / d
     told = jnp.bool_(True)
     if shrinkage is None:
-        shrinkage, told = _estimated(at, held, factors, sums, offset, level)
+        shrinkage, told = _estimated(at, held, factors, sums, offset)
     pull = jnp.sqrt(share * (1 - shrinkage)) * offset
     spread = values + shrinkage * (level - values)
     pulled = pull / spread[None, :]
@@ -298,22 +298,18 @@ def _relabelled(
     return params, at.sound & told & regular & valid & present
 
 
-def _estimated(at, held, factors, sums, offset, level):
-    """`ledoit_wolf`, and whether rounding leaves its digits.
-
-    The scatter is S = diag(values) - offset' diag(share) offset, and tr S = d level.
-    """
+def _estimated(at, held, factors, sums, offset):
+    """`ledoit_wolf` of S = diag(values) - offset' diag(share) offset, and whether it has digits."""
     d, share = held.x.shape[1], sums.share
-    eps = float(jnp.finfo(level.dtype).eps)
+    eps = float(jnp.finfo(offset.dtype).eps)
+    level = (jnp.sum(factors.values) - jnp.sum(share[:, None] * offset**2)) / d
     away = factors.values - level
-    across = dot(offset**2, away)
-    apart = jnp.sum(away**2) - 2 * jnp.sum(share * across)
+    apart = jnp.sum(away**2) - 2 * jnp.sum(share * dot(offset**2, away))
     apart += jnp.sum(share[:, None] * share[None, :] * dot(offset, offset.T) ** 2)
     square = apart + d * level**2
-    size = jnp.sum(offset**2, axis=1)
-    point = sums.moved * (factors.scale**2)[None, :] / jnp.where(share > 0, share, 1)[:, None]
+    point = sums.moved / jnp.where(share > 0, share, 1)[:, None] * (factors.scale**2)[None, :]
     along = dot(point, held.x.T) - dot(point, at.mean)[:, None]
-    distance = factors.square[None, :] - 2 * along + size[:, None]
+    distance = factors.square[None, :] - 2 * along + jnp.sum(offset**2, axis=1)[:, None]
     noise = (jnp.sum(sums.member * distance**2) - square) / at.total
     amount = jnp.clip(noise / jnp.where(apart > 0, apart, 1), 0, 1)
     return amount, apart > eps**0.4 * square

@@ -1503,8 +1503,8 @@ FAULTS = [
         ),
         (
             "functions are left to a closed form",
-            "None if any(callable(value) for value in options.values()) else (offer, options)",
-            "offer, options",
+            "not given <= (offer.functions if labels else set())",
+            "False",
             "resample::only_what_a_closed_form_understands_is_left_to_it",
         ),
     ),
@@ -2010,7 +2010,7 @@ FAULTS = [
         ),
         (
             "a labelling's fourth powers about the mean of all",
-            "distance = factors.square[None, :] - 2 * along + size[:, None]",
+            "distance = factors.square[None, :] - 2 * along + jnp.sum(offset**2, axis=1)[:, None]",
             "distance = factors.square[None, :] + 0 * along",
             "resample::many_labellings_at_once_are_single_fits[fit-options1]",
         ),

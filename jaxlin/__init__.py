@@ -6,9 +6,6 @@
 """
 
 from jaxlin import (
-    _platform as _platform,  # first, since it refuses versions of jax that are not to be trusted
-)
-from jaxlin import (
     datasets,
     distributed,
     features,
@@ -37,8 +34,9 @@ from jaxlin import (
     types,
     updates,
 )
-from jaxlin._archive import load, save
-from jaxlin._dispatch import log_probabilities, predict, probabilities, scores
+from jaxlin._base import _platform as _platform
+from jaxlin._base._archive import load, save
+from jaxlin._base._dispatch import log_probabilities, predict, probabilities, scores
 from jaxlin.types import (
     FitError,
     Gaussian,

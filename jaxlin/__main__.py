@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from jaxlin._numerals import MARKS
-from jaxlin._sheet import BadInput, Options
+from jaxlin._files._numerals import MARKS
+from jaxlin._files._sheet import BadInput, Options
 
 INTERRUPTED = 130
 LOG_SECONDS = 5  # between lines of progress where stderr is no terminal
@@ -103,7 +103,7 @@ def _run(arguments: argparse.Namespace) -> None:
     # Only now: --help, a mistyped option and an unreadable file should not wait for these.
     import jax
 
-    from jaxlin import _evaluate, _report
+    from jaxlin._cli import _evaluate, _report
 
     if arguments.plot:
         _report.check_plot(arguments.plot)
@@ -120,7 +120,7 @@ def _run(arguments: argparse.Namespace) -> None:
 def _run_streamed(arguments: argparse.Namespace) -> None:
     import jax
 
-    from jaxlin import _large, _report
+    from jaxlin._cli import _large, _report
 
     if arguments.plot:
         _report.check_plot(arguments.plot)
@@ -143,7 +143,7 @@ def _run_streamed(arguments: argparse.Namespace) -> None:
 def _show(
     arguments: argparse.Namespace, data: Any, outcomes: list, folds: int, notes: list
 ) -> None:
-    from jaxlin import _report
+    from jaxlin._cli import _report
 
     print(_report.table(outcomes), flush=True)
     if arguments.json:
@@ -154,7 +154,7 @@ def _show(
 
 
 def _evaluated(data: Any, weights: Any) -> list:
-    from jaxlin import _evaluate
+    from jaxlin._cli import _evaluate
 
     progress = _Progress()
     try:
@@ -202,7 +202,7 @@ def _named(path: str) -> Iterator[None]:
 
 
 def _data(arguments: argparse.Namespace) -> Any:
-    from jaxlin import _table
+    from jaxlin._cli import _table
 
     if arguments.data is not None:
         with _named(arguments.data):

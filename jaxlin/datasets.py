@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlin import _checks, _words
+from jaxlin._base import _checks, _words
 from jaxlin._linalg import dot
 
 

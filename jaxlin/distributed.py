@@ -34,7 +34,7 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from jaxlin import _checks, _codes, _options
+from jaxlin._base import _checks, _codes, _options
 from jaxlin.types import Status
 
 # The arguments of a fit that have a row for each of x.

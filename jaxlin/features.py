@@ -19,7 +19,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlin import _checks, _rows, _words
+from jaxlin._base import _checks, _words
+from jaxlin._data import _rows
 from jaxlin._linalg import dot, power_of_two
 from jaxlin.types import Hyperplane, Linear, Pairwise
 

@@ -20,18 +20,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxlin import (
-    _bayes,
-    _checks,
-    _flat,
-    _linalg,
-    _options,
-    _rows,
-    _scatter,
-    _statistics,
-    _words,
-)
+from jaxlin import _linalg
+from jaxlin._base import _checks, _options, _words
+from jaxlin._data import _rows
 from jaxlin._linalg import dot
+from jaxlin._moments import _bayes, _flat, _scatter, _statistics
 from jaxlin.types import Hyperplane, Info, Status
 
 Threshold = Callable[..., jax.Array]

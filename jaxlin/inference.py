@@ -49,18 +49,13 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jax.scipy import special
 
-from jaxlin import (
-    _checks,
-    _codes,
-    _draws,
-    _estimate,
-    _frame,
-    _implicit,
-    _linalg,
-    _rows,
-    _separation,
-)
+from jaxlin import _linalg
+from jaxlin._base import _checks, _codes
+from jaxlin._batch import _draws
+from jaxlin._data import _implicit, _rows
+from jaxlin._infer import _estimate, _separation
 from jaxlin._linalg import dot
+from jaxlin._smooth import _frame
 from jaxlin.losses import Loss
 from jaxlin.types import Hyperplane, Info, Linear, Status
 

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlin import _codes
+from jaxlin._base import _codes
 
 
 def encode(raw: Any) -> tuple[jax.Array, np.ndarray]:

@@ -28,8 +28,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _bayes, _checks, _closed_form, _flat, _lanes, _linalg, _rows, _scatter, _words
+from jaxlin import _linalg
+from jaxlin._base import _checks, _words
+from jaxlin._batch import _lanes
+from jaxlin._data import _rows
 from jaxlin._linalg import dot
+from jaxlin._moments import _bayes, _closed_form, _flat, _scatter
 from jaxlin.moments import ClassMoments, TiedMoments, tied
 from jaxlin.types import Info, Linear
 

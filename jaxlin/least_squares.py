@@ -42,21 +42,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxlin import (
-    _bayes,
-    _checks,
-    _closed_form,
-    _codes,
-    _implicit,
-    _lanes,
-    _linalg,
-    _rows,
-    _scatter,
-    _statistics,
-    _words,
-    linear,
-)
+from jaxlin import _linalg, linear
+from jaxlin._base import _checks, _codes, _words
+from jaxlin._batch import _lanes
+from jaxlin._data import _implicit, _rows
 from jaxlin._linalg import dot
+from jaxlin._moments import _bayes, _closed_form, _scatter, _statistics
 from jaxlin.moments import ClassMoments, RegressionMoments, TiedMoments, tied
 from jaxlin.types import Hyperplane, Info, Linear, Status
 

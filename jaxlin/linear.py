@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _checks, _codes
+from jaxlin._base import _checks, _codes
 from jaxlin._linalg import dot
 from jaxlin.types import Hyperplane, Linear
 

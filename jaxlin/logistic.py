@@ -40,20 +40,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxlin import (
-    _checks,
-    _frame,
-    _implicit,
-    _linalg,
-    _passes,
-    _proof,
-    _risk,
-    _rows,
-    _words,
-    losses,
-    solvers,
-)
+from jaxlin import _linalg, losses, solvers
+from jaxlin._base import _checks, _words
+from jaxlin._data import _implicit, _rows
 from jaxlin._linalg import dot
+from jaxlin._smooth import _frame, _passes, _proof, _risk
 from jaxlin.types import Hyperplane, Info, Linear, Status
 
 # The residual, of centred columns of unit variance, is at most about so much more than the gradient

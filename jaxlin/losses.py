@@ -17,7 +17,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _checks, _codes, _linalg, _rows, linear
+from jaxlin import _linalg, linear
+from jaxlin._base import _checks, _codes
+from jaxlin._data import _rows
 from jaxlin.types import Hyperplane, Linear
 
 Loss = Callable[[jax.Array, jax.Array], jax.Array]

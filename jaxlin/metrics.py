@@ -21,8 +21,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlin import _checks, losses
-from jaxlin._rows import where_rows
+from jaxlin import losses
+from jaxlin._base import _checks
+from jaxlin._data._rows import where_rows
 
 
 def accuracy(scores: Any, y: Any, *, sample_weight: Any = None) -> jax.Array:

@@ -19,8 +19,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _bayes, _checks, _linalg, _scatter, _statistics
-from jaxlin._scatter import Scatter
+from jaxlin import _linalg
+from jaxlin._base import _checks
+from jaxlin._moments import _bayes, _scatter, _statistics
+from jaxlin._moments._scatter import Scatter
 from jaxlin.types import Info, Status
 
 

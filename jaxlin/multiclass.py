@@ -22,7 +22,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlin import _checks, _lanes, _options, _rows, _words, linear, pairwise
+from jaxlin import linear, pairwise
+from jaxlin._base import _checks, _options, _words
+from jaxlin._batch import _lanes
+from jaxlin._data import _rows
 from jaxlin.types import Hyperplane, Info, Linear, Pairwise, Status
 
 Fit = Callable[..., tuple[Any, Info]]

@@ -18,7 +18,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlin import _checks, linear
+from jaxlin import linear
+from jaxlin._base import _checks
 from jaxlin.types import Hyperplane, Pairwise
 
 

@@ -34,7 +34,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlin import _checks, _implicit, _loops, _rows, _visits, _words
+from jaxlin._base import _checks, _loops, _words
+from jaxlin._batch import _visits
+from jaxlin._data import _implicit, _rows
 from jaxlin._linalg import dot, power_of_two
 from jaxlin.types import Hyperplane, Info, Status
 

@@ -30,7 +30,8 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from jaxlin import _dispatch, svm
+from jaxlin import svm
+from jaxlin._base import _dispatch
 from jaxlin.types import Hyperplane
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _checks
+from jaxlin._base import _checks
 from jaxlin._linalg import dot
 from jaxlin.types import Quadratic
 

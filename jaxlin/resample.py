@@ -31,21 +31,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlin import (
-    _checks,
-    _closed_form,
-    _codes,
-    _dispatch,
-    _draws,
-    _lanes,
-    _loops,
-    _options,
-    _paths,
-    _platform,
-    _prepared,
-    _words,
-    metrics,
-)
+from jaxlin import metrics
+from jaxlin._base import _checks, _codes, _dispatch, _loops, _options, _platform, _words
+from jaxlin._batch import _draws, _lanes, _paths, _prepared
+from jaxlin._moments import _closed_form
 from jaxlin.types import Info, Status
 
 # So many lanes of like penalties at once: the loop turns until the slowest is done.

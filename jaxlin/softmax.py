@@ -26,7 +26,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _checks, _codes, _frame, _linalg, _passes, _risk, _rows, _words, losses, solvers
+from jaxlin import _linalg, losses, solvers
+from jaxlin._base import _checks, _codes, _words
+from jaxlin._data import _rows
+from jaxlin._smooth import _frame, _passes, _risk
 from jaxlin.types import Info, Linear
 
 

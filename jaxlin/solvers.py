@@ -26,7 +26,10 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from jaxlin import _checks, _implicit, _iterate, _linalg, _words
+from jaxlin import _linalg
+from jaxlin._base import _checks, _words
+from jaxlin._data import _implicit
+from jaxlin._smooth import _iterate
 from jaxlin.types import Info, Status
 
 Objective = Callable[..., jax.Array]

@@ -25,19 +25,13 @@ from typing import Any
 
 import numpy as np
 
-from jaxlin import (
-    _archive,
-    _checks,
-    _closed_form,
-    _descent,
-    _risk,
-    _sheet,
-    _source,
-    moments,
-    updates,
-)
-from jaxlin._descent import State
-from jaxlin._source import Source
+from jaxlin import moments, updates
+from jaxlin._base import _archive, _checks
+from jaxlin._files import _sheet, _source
+from jaxlin._files._source import Source
+from jaxlin._moments import _closed_form
+from jaxlin._smooth import _descent, _risk
+from jaxlin._smooth._descent import State
 from jaxlin.types import Info
 
 

@@ -41,21 +41,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxlin import (
-    _checks,
-    _crammer_singer,
-    _frame,
-    _implicit,
-    _lanes,
-    _margin,
-    _risk,
-    _rows,
-    _words,
-    linear,
-    losses,
-)
-from jaxlin._gap import Kind
+from jaxlin import linear, losses
+from jaxlin._base import _checks, _words
+from jaxlin._batch import _lanes
+from jaxlin._data import _implicit, _rows
 from jaxlin._linalg import dot
+from jaxlin._margin import _crammer_singer, _margin
+from jaxlin._margin._gap import Kind
+from jaxlin._smooth import _frame, _risk
 from jaxlin.types import Hyperplane, Info, Linear, Status
 
 SOFT_STEPS, HARD_STEPS = 60, 100

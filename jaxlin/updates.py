@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlin import _checks, _codes, _loops
+from jaxlin._base import _checks, _codes, _loops
 from jaxlin._linalg import dot
 from jaxlin.types import Hyperplane, Linear
 

@@ -65,7 +65,7 @@ def of(file: str, *faults: tuple[str, ...]) -> list[Fault]:
 
 FAULTS = [
     *of(
-        "_mixed.py",
+        "_smooth/_mixed.py",
         (
             "a Hessian that float32 finds singular certifies",
             "decrement) & sound & led",
@@ -110,7 +110,7 @@ FAULTS = [
         ),
     ),
     *of(
-        "_newton.py",
+        "_smooth/_newton.py",
         (
             "the first step is Newton's own",
             "following = jnp.where(regular, _lengthened(",
@@ -217,7 +217,7 @@ FAULTS = [
         ),
     ),
     *of(
-        "_iterate.py",
+        "_smooth/_iterate.py",
         (
             "uphill",
             "return -_linalg.solve(whole, grad), whole",
@@ -280,7 +280,7 @@ FAULTS = [
         ),
     ),
     *of(
-        "_proof.py",
+        "_smooth/_proof.py",
         (
             "rounding in the columns' own units",
             "return point.noise * jnp.sqrt(jnp.sum(square * size**2))",
@@ -332,7 +332,7 @@ FAULTS = [
         ),
     ),
     *of(
-        "_passes.py",
+        "_smooth/_passes.py",
         (
             "lanes of tangents alone are lanes of the data",
             "if not any(in_batched):  # only",
@@ -420,7 +420,7 @@ FAULTS = [
         ),
     ),
     *of(
-        "_frame.py",
+        "_smooth/_frame.py",
         (
             "no slope in a penalty of 0",
             "return with_bias(felt, 0,",
@@ -529,7 +529,7 @@ FAULTS = [
         ),
     ),
     *of(
-        "_sampled.py",
+        "_smooth/_sampled.py",
         (
             "a part as if it were all rows",
             "return problem._replace(rows=_rows.sample(problem.rows, count))",
@@ -623,7 +623,7 @@ FAULTS = [
         ),
     ),
     *of(
-        "_quasi.py",
+        "_smooth/_quasi.py",
         (
             "a run that gets nowhere is not left",
             "fine &= (run.steps < patience) | (run.point.residual <= halved)",
@@ -656,7 +656,7 @@ FAULTS = [
         ),
     ),
     *of(
-        "_truncated.py",
+        "_smooth/_truncated.py",
         (
             "scores of the frame alone",
             "_passes.spread_rows(problem, _frame.of_basis(problem, step)[None])",
@@ -709,7 +709,7 @@ FAULTS = [
         ),
     ),
     *of(
-        "_plan.py",
+        "_smooth/_plan.py",
         (
             "what has no optimum is followed for ever",
             "NEWTON_STEPS, OTHER_STEPS, DOUBTFUL_STEPS = 100, 1000, 50",
@@ -718,7 +718,7 @@ FAULTS = [
         ),
     ),
     *of(
-        "_matrix_free.py",
+        "_smooth/_matrix_free.py",
         (
             "what is proved by a part is far from the floor",
             "(POLISHED if further else 0.9) * tol",
@@ -763,7 +763,7 @@ FAULTS = [
         ),
     ),
     *of(
-        "_risk.py",
+        "_smooth/_risk.py",
         (
             "what was not looked at is sound",
             "found = theta, info, unsettled | ~problem.bounded",
@@ -827,7 +827,7 @@ FAULTS = [
         ),
     ),
     *of(
-        "_interior.py",
+        "_margin/_interior.py",
         (
             "float32 leads nowhere",
             "near = (found.best.gap <= NEAR * aim)",
@@ -886,7 +886,7 @@ FAULTS = [
         ),
     ),
     *of(
-        "_gap.py",
+        "_margin/_gap.py",
         (
             "a hard margin of few digits",
             "margins = 1 - short\n",
@@ -949,7 +949,7 @@ FAULTS = [
         ),
     ),
     *of(
-        "_margin.py",
+        "_margin/_margin.py",
         (
             "a gap that passes is all that is asked of passes without Hessians",
             "settled = (bound.gap <= tol) & (point.residual <= jnp.maximum(enough, point.noise))",
@@ -976,7 +976,7 @@ FAULTS = [
         ),
     ),
     *of(
-        "_crammer_singer.py",
+        "_margin/_crammer_singer.py",
         (
             "a margin over oneself",
             "bound = _bound(task, theta, 1 - task.truth + scores, a, sums[:m])",
@@ -1027,7 +1027,7 @@ FAULTS = [
         ),
     ),
     *of(
-        "_dual.py",
+        "_smooth/_dual.py",
         (
             "every point is near the optimum",
             "near |= point.residual == 0",
@@ -1060,7 +1060,7 @@ FAULTS = [
         ),
     ),
     *of(
-        "_wide.py",
+        "_smooth/_wide.py",
         (
             "every penalty is 1",
             "dot(turned, basis.half) * root[None, :]",
@@ -1100,7 +1100,7 @@ FAULTS = [
         ),
     ),
     *of(
-        "_rows.py",
+        "_data/_rows.py",
         (
             "a part of the entries is left out",
             "for j in range(SIDES):",
@@ -1169,30 +1169,12 @@ FAULTS = [
         ),
     ),
     *of(
-        "_linalg.py",
+        "_linalg/_dense.py",
         (
             "a series that ends early",
             "terms = 16 if e.dtype",
             "terms = 12 if e.dtype",
             "losses::logistic_has_full_relative_accuracy",
-        ),
-        (
-            "what a sum loses is lost",
-            "return terms[0], lost[0]",
-            "return terms[0], 0 * lost[0]",
-            "statistics::a_long_product_that_cancels_is_rounded_once",
-        ),
-        (
-            "a part of a long sum has lost nothing",
-            "return total, one[1] + other[1] + less",
-            "return total, one[1] + less",
-            "statistics::a_long_product_that_cancels_is_rounded_once",
-        ),
-        (
-            "a sum in pairs forgets those that were left over",
-            "jnp.pad(a, ((0, len(a) % 2), (0, 0))).reshape",
-            "a[: len(a) // 2 * 2].reshape",
-            "statistics::a_sum_in_pairs_is_rounded_a_few_times",
         ),
         (
             "a triangle's inverse forgets a row",
@@ -1256,7 +1238,28 @@ FAULTS = [
         ),
     ),
     *of(
-        "_bayes.py",
+        "_linalg/_exact.py",
+        (
+            "what a sum loses is lost",
+            "return terms[0], lost[0]",
+            "return terms[0], 0 * lost[0]",
+            "statistics::a_long_product_that_cancels_is_rounded_once",
+        ),
+        (
+            "a part of a long sum has lost nothing",
+            "return total, one[1] + other[1] + less",
+            "return total, one[1] + less",
+            "statistics::a_long_product_that_cancels_is_rounded_once",
+        ),
+        (
+            "a sum in pairs forgets those that were left over",
+            "jnp.pad(a, ((0, len(a) % 2), (0, 0))).reshape",
+            "a[: len(a) // 2 * 2].reshape",
+            "statistics::a_sum_in_pairs_is_rounded_a_few_times",
+        ),
+    ),
+    *of(
+        "_moments/_bayes.py",
         (
             "scores keep what swamps them",
             "common = jnp.where(felt, 0, common)",
@@ -1326,7 +1329,7 @@ FAULTS = [
         ),
     ),
     *of(
-        "_lanes.py",
+        "_batch/_lanes.py",
         (
             "lanes are chunked with none of what they share",
             "filled = [next(each) if m else leaf",
@@ -1347,7 +1350,7 @@ FAULTS = [
         ),
     ),
     *of(
-        "_rows.py",
+        "_data/_rows.py",
         (
             "by rows the largest of rows without weight",
             "jnp.where(held[None, :], row[:, None], 0)",
@@ -1374,7 +1377,7 @@ FAULTS = [
         ),
     ),
     *of(
-        "_statistics.py",
+        "_moments/_statistics.py",
         (
             "products about 0 wherever the columns are",
             "jnp.all(jnp.diagonal(gram) <= NEAR * jnp.diagonal(s.scatter))",
@@ -1413,7 +1416,7 @@ FAULTS = [
         ),
     ),
     *of(
-        "_scatter.py",
+        "_moments/_scatter.py",
         (
             "means of equal numbers are apart by their rounding",
             "apart - jax.lax.stop_gradient(jnp.where(near & flat, apart, 0))",
@@ -1476,7 +1479,7 @@ FAULTS = [
         ),
     ),
     *of(
-        "_closed_form.py",
+        "_moments/_closed_form.py",
         (
             "labels about another mean",
             "dot(member[:-1], held.x) - share[:-1, None] * at.mean[None, :]",
@@ -1509,7 +1512,7 @@ FAULTS = [
         ),
     ),
     *of(
-        "_implicit.py",
+        "_data/_implicit.py",
         (
             "what was found keeps no derivative",
             "jnp.issubdtype(leaf.dtype, jnp.inexact)]",
@@ -1550,7 +1553,7 @@ FAULTS = [
         ),
     ),
     *of(
-        "_separation.py",
+        "_infer/_separation.py",
         (
             "a tie of rounding is a tie",
             "needed = jnp.any(found.held) & (jnp.trace(outside) > 1 / 2)",
@@ -1592,7 +1595,7 @@ FAULTS = [
         ),
     ),
     *of(
-        "_estimate.py",
+        "_infer/_estimate.py",
         (
             "a constant column is estimated",
             "regular = valid & ~jnp.any(problem.idle)",
@@ -1767,7 +1770,7 @@ FAULTS = [
         ),
     ),
     *of(
-        "_visits.py",
+        "_batch/_visits.py",
         (
             "a row on the plane is right",
             "wrong = (sign * score <= 0)",
@@ -2211,7 +2214,7 @@ FAULTS = [
         ),
     ),
     *of(
-        "_prepared.py",
+        "_batch/_prepared.py",
         (
             "a penalty in the units of x",
             "l2=penalty * variance, **given",
@@ -2226,7 +2229,7 @@ FAULTS = [
         ),
     ),
     *of(
-        "_draws.py",
+        "_batch/_draws.py",
         (
             "strata are those of the drawn rows",
             "places = jnp.argsort(strata, stable=True)",
@@ -2253,7 +2256,7 @@ FAULTS = [
         ),
     ),
     *of(
-        "_paths.py",
+        "_batch/_paths.py",
         (
             "the weakest penalty within an error",
             "jnp.where(score >= score[best] - room, size, -jnp.inf)",

@@ -18,7 +18,6 @@ import jax
 import numpy as np
 
 from jaxlin import (
-    _checks,
     fisher,
     gaussian,
     lda,
@@ -31,6 +30,7 @@ from jaxlin import (
     solvers,
     svm,
 )
+from jaxlin._base import _checks
 from jaxlin.multiclass import one_vs_one, one_vs_rest
 from jaxlin.types import Status
 from tests import exact

@@ -21,7 +21,6 @@ import pytest
 
 import jaxlin
 from jaxlin import (
-    _checks,
     datasets,
     features,
     fisher,
@@ -45,6 +44,7 @@ from jaxlin import (
     svm,
     updates,
 )
+from jaxlin._base import _checks
 from jaxlin.types import (
     Gaussian,
     Hyperplane,
@@ -79,7 +79,7 @@ def _functions() -> dict[str, Callable]:
 
 
 def _is_verb(name: str, f: Any) -> bool:
-    return inspect.isfunction(f) and f.__module__ == "jaxlin._dispatch" and name[0] != "_"
+    return inspect.isfunction(f) and f.__module__ == "jaxlin._base._dispatch" and name[0] != "_"
 
 
 FUNCTIONS = _functions()

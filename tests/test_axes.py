@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxlin import _axes, _plan, logistic, losses, softmax, svm
+from jaxlin import logistic, losses, softmax, svm
+from jaxlin._smooth import _axes, _plan
 from jaxlin.types import Status
 
 N, D, K = 120, 20, 3

@@ -8,7 +8,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from jaxlin import _checks, lda, multiclass, perceptron, resample
+from jaxlin import lda, multiclass, perceptron, resample
+from jaxlin._base import _checks
 from jaxlin.types import Info, Status
 
 X, Y = np.ones((4, 3)), np.array([0, 1, 0, 1])

@@ -17,7 +17,6 @@ from sklearn.linear_model import Ridge
 import jaxlin
 from jaxlin import (
     _linalg,
-    _statistics,
     datasets,
     fisher,
     gaussian,
@@ -28,6 +27,7 @@ from jaxlin import (
     qda,
     quadratic,
 )
+from jaxlin._moments import _statistics
 from jaxlin.types import Hyperplane, Status
 from tests.public import assert_close, stack, thorough
 

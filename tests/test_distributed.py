@@ -20,9 +20,6 @@ from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from jaxlin import (
-    _plan,
-    _rows,
-    _sampled,
     distributed,
     fisher,
     gaussian,
@@ -39,6 +36,8 @@ from jaxlin import (
     solvers,
     svm,
 )
+from jaxlin._data import _rows
+from jaxlin._smooth import _plan, _sampled
 from jaxlin.types import Status
 from tests.public import thorough
 

@@ -7,7 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxlin import _lanes, _passes, _platform, _risk, _rows, least_squares, logistic, softmax
+from jaxlin import least_squares, logistic, softmax
+from jaxlin._base import _platform
+from jaxlin._batch import _lanes
+from jaxlin._data import _rows
+from jaxlin._smooth import _passes, _risk
 from jaxlin.types import Status
 
 LANES, N, D, K, SIZE = 23, 23, 3, 3, 4

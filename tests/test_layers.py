@@ -1,6 +1,7 @@
 """Imports go downward only, and the package needs no more than it says."""
 
 import ast
+import graphlib
 import pathlib
 import subprocess
 import sys
@@ -9,113 +10,89 @@ import jaxlin
 
 PACKAGE = pathlib.Path(jaxlin.__file__).parent
 
-# Each module imports only from lines above its own and from its left; a method, only from above.
-BELOW = [
-    "types",
-    "_archive",
-    "_words",
-    "_checks",
-    "_codes",
-    "labels",
-    "_options",
-    "_platform",
-    "_loops",
-    "_stream",
-    "_rows",
-    "_linalg",
-    "_implicit",
-    "_lanes",
-    "_draws",
-    "_paths",
-    "_visits",
-    "_scatter",
-    "_statistics",
-    "_closed_form",
-    "_flat",
-    "_bayes",
-    "linear",
-    "quadratic",
-    "pairwise",
-    "losses",
-    "updates",
-    "features",
-    "metrics",
-    "moments",
-    "gaussian",
-    "datasets",
-    "_dispatch",
-    "_iterate",
-    "solvers",
-    "_frame",
-    "_passes",
-    "_plan",
-    "_proof",
-    "_newton",
-    "_mixed",
-    "_sampled",
-    "_quasi",
-    "_truncated",
-    "_dual",
-    "_wide",
-    "_gap",
-    "_interior",
-    "_crammer_singer",
-    "_margin",
-    "_matrix_free",
-    "_axes",
-    "_risk",
-]
+# Private code lives in folders that are its layers: each imports from those above it here, and from
+# the public vocabulary.
+LAYERS = ["_base", "_linalg", "_data", "_files", "_moments", "_batch", "_smooth", "_margin"]
+LAYERS += ["_infer", "_cli"]
+VOCABULARY = ["types", "labels", "linear", "quadratic", "pairwise", "losses", "updates", "features"]
+VOCABULARY += ["metrics", "moments", "gaussian", "datasets", "solvers"]
 METHODS = ["perceptron", "least_squares", "fisher", "lda", "qda", "logistic", "softmax", "svm"]
-OF_FITS = ["multiclass", "_prepared", "resample", "_estimate", "_separation", "inference"]
-OF_FITS += ["distributed", "_numerals", "_text", "_sheet", "_source", "_descent", "streaming"]
-PICTURES = ["plot"]  # some are of one method: the street is svm's
-COMMAND_LINE = ["_table", "_evaluate", "_report", "_large", "__main__"]
-ORDER = [*BELOW, *METHODS, *OF_FITS, *PICTURES, *COMMAND_LINE]
+OF_FITS = ["multiclass", "resample", "inference", "distributed", "streaming"]
+# Pictures are of fits, some of one method: the street is svm's.
+AT_THE_END = ["plot", "__main__"]
+PUBLIC = [*VOCABULARY, *METHODS, *OF_FITS, *AT_THE_END]
 ALLOWED = {"jax", "jaxlib", "jaxlin", "optax", "numpy"} | sys.stdlib_module_names
-MODULES = sorted(path.stem for path in PACKAGE.glob("*.py") if path.stem != "__init__")
+PATHS = {
+    ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in sorted(PACKAGE.rglob("*.py"))
+}
+MODULES = [name for name in PATHS if name != "__init__"]
 
 
 def imports(name):
-    """`(node, names, at module level)` of each import; jaxlin's own as the modules' bare names."""
-    tree = ast.parse((PACKAGE / f"{name}.py").read_text())
+    """`(node, full names, at module level)` of each import."""
+    tree = ast.parse(PATHS[name].read_text())
     top = {id(node) for node in tree.body}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield node, [alias.name for alias in node.names], id(node) in top
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{name}: relative import in line {node.lineno}"
-            inside = [f"{node.module}.{alias.name}" for alias in node.names]
-            yield node, inside if node.module == "jaxlin" else [node.module], id(node) in top
+            yield node, [f"{node.module}.{alias.name}" for alias in node.names], id(node) in top
 
 
-def own_imports(name):
-    for node, names, _ in imports(name):
+def own_imports(name, *, top_only=False):
+    """The modules of jaxlin that one imports, by their names inside it."""
+    for node, names, top in imports(name):
         for full in names:
-            if full.split(".")[0] == "jaxlin":
-                assert "." in full, f"{name} imports jaxlin itself in line {node.lineno}"
-                yield full.split(".")[1]
+            if full.split(".")[0] == "jaxlin" and (top or not top_only):
+                inside = full.removeprefix("jaxlin.")
+                found = inside if inside in PATHS else inside.rpartition(".")[0]
+                assert found in MODULES, f"{name} imports jaxlin itself in line {node.lineno}"
+                yield found
+
+
+def layer(name):
+    return name.split(".")[0]
 
 
 def test_every_module_has_its_place():
-    unplaced = [name for name in MODULES if name not in ORDER]
+    unplaced = [name for name in MODULES if layer(name) not in (*LAYERS, *PUBLIC)]
     assert not unplaced, f"put these into a layer of tests/test_layers.py: {unplaced}"
 
 
-def test_imports_go_downward():
+def test_layers_import_from_those_above_and_from_the_vocabulary():
     wrong = [
         f"{name} imports {other}"
         for name in MODULES
+        if layer(name) in LAYERS[:-1]  # the command line is of everything
         for other in own_imports(name)
-        if other not in ORDER or ORDER.index(other) >= ORDER.index(name)
+        if other not in VOCABULARY and layer(other) not in LAYERS[: LAYERS.index(layer(name)) + 1]
     ]
     assert not wrong, wrong
+
+
+def test_the_vocabulary_knows_no_fit():
+    allowed = [*VOCABULARY, *LAYERS]
+    wrong = [
+        f"{name} imports {other}"
+        for name in VOCABULARY
+        for other in own_imports(name)
+        if layer(other) not in allowed
+    ]
+    assert not wrong, wrong
+
+
+def test_no_modules_import_each_other():
+    graph = {name: set(own_imports(name, top_only=True)) - {name} for name in MODULES}
+    order = tuple(graphlib.TopologicalSorter(graph).static_order())  # or a CycleError
+    assert len(order) == len(MODULES)
 
 
 def test_no_method_imports_another():
     wrong = [
         f"{name} imports {other}"
         for name in METHODS
-        if name in MODULES
         for other in own_imports(name)
         if other in METHODS
     ]
@@ -127,7 +104,6 @@ def test_functions_of_fits_know_no_method():
     wrong = [
         f"{name} imports {other}"
         for name in OF_FITS
-        if name in MODULES
         for other in own_imports(name)
         if other in METHODS
     ]

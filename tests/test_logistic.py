@@ -16,9 +16,6 @@ from jaxlin import (
     Hyperplane,
     Linear,
     Status,
-    _checks,
-    _frame,
-    _rows,
     datasets,
     features,
     labels,
@@ -28,6 +25,9 @@ from jaxlin import (
     softmax,
     solvers,
 )
+from jaxlin._base import _checks
+from jaxlin._data import _rows
+from jaxlin._smooth import _frame
 from tests import exact
 from tests.public import thorough
 from tests.reference import oracle

@@ -10,21 +10,10 @@ import numpy as np
 import pytest
 
 import jaxlin
-from jaxlin import (
-    _evaluate,
-    _large,
-    _report,
-    _table,
-    datasets,
-    lda,
-    metrics,
-    perceptron,
-    qda,
-    resample,
-    softmax,
-)
+from jaxlin import datasets, lda, metrics, perceptron, qda, resample, softmax
 from jaxlin.__main__ import main
-from jaxlin._sheet import BadInput
+from jaxlin._cli import _evaluate, _large, _report, _table
+from jaxlin._files._sheet import BadInput
 from jaxlin.types import Status
 
 GOOD = "a,b,kind\n1,2,x\n3,4,y\n5,7,x\n8,8,y\n"

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxlin import _mixed, _plan, logistic, softmax, solvers
+from jaxlin import logistic, softmax, solvers
+from jaxlin._smooth import _mixed, _plan
 from jaxlin.types import Status
 
 pytestmark = pytest.mark.cpu  # elsewhere no lanes go that way

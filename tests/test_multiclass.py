@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import jaxlin
-from jaxlin import _checks, _rows, fisher, logistic, multiclass, pairwise, perceptron, svm
+from jaxlin import fisher, logistic, multiclass, pairwise, perceptron, svm
+from jaxlin._base import _checks
+from jaxlin._data import _rows
 from jaxlin.types import Hyperplane, Info, Linear, Pairwise, Status
 from tests.public import thorough
 

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxlin import _visits, losses, perceptron
+from jaxlin import losses, perceptron
+from jaxlin._batch import _visits
 from jaxlin.types import Hyperplane, Status
 
 FITS = [perceptron.fit, perceptron.fit_averaged, perceptron.fit_pocket]

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from jaxlin import _plan, _risk, logistic, softmax, solvers
-from jaxlin._passes import Spec
-from jaxlin._plan import Method, Space, Units
+from jaxlin import logistic, softmax, solvers
+from jaxlin._smooth import _plan, _risk
+from jaxlin._smooth._passes import Spec
+from jaxlin._smooth._plan import Method, Space, Units
 
 ONE, MANY = _risk.SMOOTH[logistic.fit], _risk.SMOOTH[softmax.fit]
 

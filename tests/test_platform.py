@@ -42,7 +42,7 @@ def test_batched_solves_beside_each_other_end():
 
 @pytest.mark.parametrize("version", ["0.9.1", "0.10.0", "0.10.1", "0.10.2", "0.11.0", "0.11.1"])
 def test_an_excluded_version_is_refused_in_one_line(version):
-    from jaxlin import _platform
+    from jaxlin._base import _platform
 
     with pytest.raises(ImportError, match=rf"jaxlib {version}, .* 0\.11\.2 and later$") as error:
         _platform.check_version("jaxlib", version)
@@ -51,13 +51,13 @@ def test_an_excluded_version_is_refused_in_one_line(version):
 
 @pytest.mark.parametrize("version", ["0.9.2", "0.11.2", "0.12.0.1", "0.13.0.dev20270101", "1.0.0"])
 def test_a_version_that_is_not_excluded_is_not_refused(version):
-    from jaxlin import _platform
+    from jaxlin._base import _platform
 
     _platform.check_version("jax", version)
 
 
 def test_what_is_excluded_is_what_an_installer_excludes():
-    from jaxlin import _platform
+    from jaxlin._base import _platform
 
     oldest = ".".join(map(str, _platform.OLDEST))
     excluded = [".".join(map(str, v)) + (".*" if len(v) == 2 else "") for v in _platform.EXCLUDED]
@@ -69,7 +69,9 @@ def test_what_is_excluded_is_what_an_installer_excludes():
 
 def test_an_accelerators_program_finds_the_same(monkeypatch):
     """Its blocks and its inverses are others than a CPU's; here both run on what there is."""
-    from jaxlin import _platform, _rows, logistic
+    from jaxlin import logistic
+    from jaxlin._base import _platform
+    from jaxlin._data import _rows
 
     rng = np.random.default_rng(0)
     n, d = 4 * _rows.BLOCK_ENTRIES // 3, 3
@@ -91,7 +93,9 @@ def test_an_accelerators_program_finds_the_same(monkeypatch):
 @pytest.mark.parametrize("k", [2, 3])
 def test_a_call_of_few_entries_is_compiled_quickly_and_finds_the_same(k, monkeypatch):
     """Not one of many, nor one in a program of the user's."""
-    from jaxlin import _platform, _risk, logistic, softmax
+    from jaxlin import logistic, softmax
+    from jaxlin._base import _platform
+    from jaxlin._smooth import _risk
 
     d = 4
     rng = np.random.default_rng(0)
@@ -111,7 +115,7 @@ def test_a_call_of_few_entries_is_compiled_quickly_and_finds_the_same(k, monkeyp
 
 
 def test_the_device_that_is_asked_for_tells():
-    from jaxlin import _platform
+    from jaxlin._base import _platform
 
     with jax.default_device(jax.devices("cpu")[0]):
         assert _platform.on_cpu()
@@ -119,7 +123,8 @@ def test_the_device_that_is_asked_for_tells():
 
 def test_a_null_space_known_to_some_hundred_ulps_is_one(monkeypatch):
     """Eigenvectors of rotations on a GPU; here of LAPACK, turned by that much."""
-    from jaxlin import _linalg, _platform, qda
+    from jaxlin import _linalg, qda
+    from jaxlin._base import _platform
     from jaxlin.types import Status
 
     rng = np.random.default_rng(0)

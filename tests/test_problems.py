@@ -15,7 +15,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from jaxlin import _checks
+from jaxlin._base import _checks
 from jaxlin.types import Status
 from tests import exact, problems
 from tests.problems import METHODS, SHAPES

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import jaxlin
-from jaxlin import _evaluate
+from jaxlin._cli import _evaluate
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

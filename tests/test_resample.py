@@ -13,8 +13,6 @@ import pytest
 
 import jaxlin
 from jaxlin import (
-    _closed_form,
-    _lanes,
     lda,
     least_squares,
     logistic,
@@ -25,6 +23,8 @@ from jaxlin import (
     resample,
     softmax,
 )
+from jaxlin._batch import _lanes
+from jaxlin._moments import _closed_form
 from jaxlin.types import Hyperplane, Info, Status
 from tests.public import thorough
 from tests.test_multiclass import centroids, flip

@@ -9,8 +9,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from jaxlin import _checks, _platform, _rows, fisher, lda, logistic
-from jaxlin._rows import BLOCK_ENTRIES, MIN_BLOCK_ROWS
+from jaxlin import fisher, lda, logistic
+from jaxlin._base import _checks, _platform
+from jaxlin._data import _rows
+from jaxlin._data._rows import BLOCK_ENTRIES, MIN_BLOCK_ROWS
 
 D = 200
 SIZE = max(MIN_BLOCK_ROWS, BLOCK_ENTRIES // D)

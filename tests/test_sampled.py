@@ -8,13 +8,11 @@ import numpy as np
 import pytest
 
 import jaxlin
-from jaxlin import (
-    Hyperplane,
-    Linear,
-    Status,
-    _checks,
+from jaxlin import Hyperplane, Linear, Status, _linalg, logistic, softmax, solvers
+from jaxlin._base import _checks
+from jaxlin._data import _rows
+from jaxlin._smooth import (
     _frame,
-    _linalg,
     _matrix_free,
     _newton,
     _passes,
@@ -22,11 +20,7 @@ from jaxlin import (
     _proof,
     _quasi,
     _risk,
-    _rows,
     _sampled,
-    logistic,
-    softmax,
-    solvers,
 )
 
 ENGINE = _risk.SMOOTH[logistic.fit]

@@ -9,9 +9,10 @@ import threading
 import numpy as np
 import pytest
 
-from jaxlin import _large, _table, streaming
-from jaxlin._numerals import convention, number
-from jaxlin._sheet import BadInput, Options
+from jaxlin import streaming
+from jaxlin._cli import _large, _table
+from jaxlin._files._numerals import convention, number
+from jaxlin._files._sheet import BadInput, Options
 
 PLAIN = "a,b,kind\n1.5,2,x\n3,4.25,y\n5,7,x\n8,8.125,y\n"
 X = [[1.5, 2], [3, 4.25], [5, 7], [8, 8.125]]

@@ -11,21 +11,10 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import jaxlin
-from jaxlin import (
-    _checks,
-    _frame,
-    _linalg,
-    _passes,
-    _proof,
-    _risk,
-    _rows,
-    datasets,
-    linear,
-    logistic,
-    losses,
-    softmax,
-    solvers,
-)
+from jaxlin import _linalg, datasets, linear, logistic, losses, softmax, solvers
+from jaxlin._base import _checks
+from jaxlin._data import _rows
+from jaxlin._smooth import _frame, _passes, _proof, _risk
 from jaxlin.types import Linear, Status
 from tests.public import assert_close, stack, thorough
 

@@ -9,16 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxlin import (
-    _checks,
-    _linalg,
-    _scatter,
-    _statistics,
-    gaussian,
-    lda,
-    least_squares,
-    qda,
-)
+from jaxlin import _linalg, gaussian, lda, least_squares, qda
+from jaxlin._base import _checks
+from jaxlin._moments import _scatter, _statistics
 from jaxlin.types import Status
 from tests.exact import fractions
 

@@ -11,8 +11,6 @@ import pytest
 
 import jaxlin
 from jaxlin import (
-    _source,
-    _stream,
     gaussian,
     lda,
     least_squares,
@@ -25,6 +23,8 @@ from jaxlin import (
     svm,
     updates,
 )
+from jaxlin._data import _stream
+from jaxlin._files import _source
 from jaxlin.types import Hyperplane, Info, Status
 from tests.public import thorough
 

@@ -10,20 +10,11 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.svm import SVC, LinearSVC
 
-from jaxlin import (
-    _checks,
-    _frame,
-    _gap,
-    _interior,
-    _rows,
-    datasets,
-    features,
-    linear,
-    logistic,
-    losses,
-    perceptron,
-    svm,
-)
+from jaxlin import datasets, features, linear, logistic, losses, perceptron, svm
+from jaxlin._base import _checks
+from jaxlin._data import _rows
+from jaxlin._margin import _gap, _interior
+from jaxlin._smooth import _frame
 from jaxlin.types import Linear, Status
 from tests import exact
 from tests.counting import compiling_nothing

@@ -14,7 +14,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from jaxlin._rows import block_rows
+from jaxlin._data._rows import block_rows
 from jaxlin.types import Info, Status
 from tests import public
 from tests.counting import compiling_nothing

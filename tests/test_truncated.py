@@ -7,19 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxlin import (
-    _checks,
-    _frame,
-    _passes,
-    _plan,
-    _risk,
-    _rows,
-    _sampled,
-    _truncated,
-    losses,
-    softmax,
-    solvers,
-)
+from jaxlin import losses, softmax, solvers
+from jaxlin._base import _checks
+from jaxlin._data import _rows
+from jaxlin._smooth import _frame, _passes, _plan, _risk, _sampled, _truncated
 from jaxlin.types import Status
 from tests.public import assert_close, stack, thorough
 

@@ -11,17 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxlin import (
-    _statistics,
-    fisher,
-    gaussian,
-    lda,
-    least_squares,
-    metrics,
-    moments,
-    qda,
-    resample,
-)
+from jaxlin import fisher, gaussian, lda, least_squares, metrics, moments, qda, resample
+from jaxlin._moments import _statistics
 from jaxlin.types import Status, TiedGaussian
 
 N, D, K = 60, 4, 3

@@ -8,19 +8,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from jaxlin import (
-    _checks,
-    _dual,
-    _frame,
-    _passes,
-    _risk,
-    _rows,
-    _wide,
-    logistic,
-    losses,
-    softmax,
-    solvers,
-)
+from jaxlin import logistic, losses, softmax, solvers
+from jaxlin._base import _checks
+from jaxlin._data import _rows
+from jaxlin._smooth import _dual, _frame, _passes, _risk, _wide
 from jaxlin.types import Hyperplane, Status
 from tests.public import assert_close, assert_identical, lane, stack, thorough
 

@@ -1,0 +1,485 @@
+"""What every fit asks of its arguments, and what it says when they are wrong.
+
+Shapes, dtypes and static values are checked here in Python, at trace time, and raise. Values
+are checked inside the compiled fit, which returns `Status.INVALID_DATA`; only when that status is
+concrete does `raise_if_invalid` look at the data again, on the host, to say what is wrong with it.
+"""
+
+import dataclasses
+import math
+import warnings
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxlin._base import _words
+from jaxlin.types import Info, Status
+
+
+@jax.tree_util.register_static
+@dataclasses.dataclass(frozen=True)
+class Axis:
+    """The mesh axis over whose devices the rows are dealt; None: they are all here."""
+
+    name: str | None = None
+
+
+# Rows of a column that are looked at for what a narrower dtype leaves of it.
+SAMPLED_ROWS = 2048
+
+
+class Table(NamedTuple):
+    """The arguments that every fit shares, of checked shapes and dtypes.
+
+    x: `(n, d)` float, half precision left as it is in memory
+    y: `(n,)` integers, or soft labels in the working dtype
+    sample_weight: `(n,)` in the working dtype, or None for all ones
+    feature_mask: `(d,)` bool, or None for all True
+    axis: of whose shards this is one
+    """
+
+    x: jax.Array
+    y: jax.Array
+    sample_weight: jax.Array | None
+    feature_mask: jax.Array | None
+    axis: Axis = Axis()
+
+
+def table(
+    x: Any,
+    y: Any,
+    *,
+    sample_weight: Any = None,
+    feature_mask: Any = None,
+    soft: bool = False,
+    num_classes: int | None = None,
+    axis_name: Any = None,
+) -> Table:
+    """Check the shared arguments; `soft` admits float labels, `num_classes` their `(n, k)` form."""
+    refuse_other_rows(x=x, y=y, sample_weight=sample_weight)
+    x = matrix(x)
+    n, d = x.shape
+    dtype = working_dtype(x)
+    return Table(
+        x=x,
+        y=_labels(y, n, dtype, soft=soft, num_classes=num_classes),
+        sample_weight=optional(sample_weight, (n,), dtype, "sample_weight"),
+        feature_mask=mask_of(feature_mask, d),
+        axis=axis_of(axis_name),
+    )
+
+
+def targets(
+    x: Any,
+    t: Any,
+    *,
+    sample_weight: Any = None,
+    feature_mask: Any = None,
+    axis_name: Any = None,
+) -> Table:
+    """As `table`, but with a real number per row in place of a class."""
+    refuse_other_rows(x=x, t=t, sample_weight=sample_weight)
+    x = matrix(x)
+    n, d = x.shape
+    dtype = working_dtype(x)
+    return Table(
+        x=x,
+        y=shaped(t, (n,), dtype, "t"),
+        sample_weight=optional(sample_weight, (n,), dtype, "sample_weight"),
+        feature_mask=mask_of(feature_mask, d),
+        axis=axis_of(axis_name),
+    )
+
+
+def refuse_other_rows(**given: Any) -> None:
+    """Raise a ValueError where two arguments have an index, as of pandas, and these differ.
+
+    Rows are paired by position, and rows of a frame that was sorted or filtered are others.
+    """
+    # A list has an `index` too, but that is none.
+    indexes: dict[str, Any] = {name: getattr(a, "index", None) for name, a in given.items()}
+    known = [(name, index) for name, index in indexes.items() if hasattr(index, "equals")]
+    for name, index in known[1:]:
+        first, own = known[0]
+        if not own.equals(index):
+            raise ValueError(
+                f"{name}: its index is not that of {first}, and rows are paired by position; align "
+                f"them first ({name}.loc[{first}.index]), or pass {name}.to_numpy()"
+            )
+
+
+def axes_in(tree: Any) -> set[Axis]:
+    """Over which the rows in a pytree of tables and rows are dealt."""
+    nodes = jax.tree.leaves(tree, is_leaf=lambda a: isinstance(a, Axis))
+    return {a for a in nodes if isinstance(a, Axis) and a.name is not None}
+
+
+def axis_of(name: Any) -> Axis:
+    """The axis of this name, which must be bound: by `jax.shard_map`, or by a vmap."""
+    if name is None:
+        return Axis()
+    if not isinstance(name, str):
+        raise TypeError(f"axis_name: expected a string, got {type(name).__name__}")
+    try:
+        jax.lax.axis_size(name)
+    except NameError:
+        raise ValueError(
+            f"axis_name: no axis {name!r} here; it is for use inside jax.shard_map, "
+            "see jaxlin.distributed"
+        ) from None
+    return Axis(name)
+
+
+def matrix(x: Any, name: str = "x") -> jax.Array:
+    """`x` as a float array `(n, d)`; integers and booleans take the default float dtype."""
+    given, x = x, real(x, name)
+    if isinstance(given, np.ndarray) and given.dtype.itemsize > x.dtype.itemsize:
+        _warn_of_lost_digits(given, x.dtype, name)
+    if x.ndim != 2:
+        raise ValueError(f"{name}: expected shape (n, d), got {x.shape}")
+    if x.shape[0] == 0:
+        raise ValueError(f"{name}: expected at least one row, got shape {x.shape}")
+    return x
+
+
+def _warn_of_lost_digits(given: np.ndarray, dtype: Any, name: str) -> None:
+    """Of columns that a narrower dtype leaves without two digits: a fit sees what is left."""
+    if given.ndim != 2 or given.dtype.kind != "f":
+        return
+    some = given[:: max(1, len(given) // SAMPLED_ROWS)]
+    known = np.isfinite(some)
+    most, least = (np.where(known, s * some, -np.inf).max(axis=0, initial=-np.inf) for s in (1, -1))
+    spread, size = most + least, np.maximum(np.abs(most), np.abs(least))
+    lost = (spread > 0) & (spread < 100 * float(np.finfo(dtype).eps) * size)
+    if np.any(lost):
+        warnings.warn(
+            f"{name}: in {np.dtype(dtype).name} {lost.sum()} of {lost.size} columns, the first "
+            f"of them {np.argmax(lost)}, keep fewer than two digits of how they vary: subtract an "
+            'offset, or jax.config.update("jax_enable_x64", True)',
+            stacklevel=2,
+        )
+
+
+def bias_of(bias: Any, data: Table) -> bool:
+    """The static `bias`; a ValueError where without one there is nothing to fit."""
+    if not static(bias, bool, "bias") and data.x.shape[1] == 0:
+        shape = data.x.shape
+        raise ValueError(f"x: expected at least one feature where bias=False, got shape {shape}")
+    return bias
+
+
+def real(x: Any, name: str) -> jax.Array:
+    """`x` as a float array of any shape."""
+    host = None if isinstance(x, jax.Array) or holds_arrays(x) else np.asarray(x)
+    if host is not None and host.dtype.kind in "iu":
+        return jnp.asarray(host, jnp.result_type(float))  # at once: array() would clip 64 bits
+    x = array(x, name)
+    if jnp.issubdtype(x.dtype, jnp.floating):
+        return x
+    if jnp.issubdtype(x.dtype, jnp.integer) or x.dtype == jnp.bool_:
+        return x.astype(jnp.result_type(float))
+    raise TypeError(f"{name}: expected real numbers, got dtype {x.dtype}")
+
+
+def working_dtype(x: jax.Array) -> jnp.dtype:
+    """The float dtype of `x`, widened to float32 for half precision."""
+    return x.dtype if x.dtype.itemsize >= 4 else jnp.dtype(jnp.float32)
+
+
+def wider(a: jnp.dtype, b: jnp.dtype) -> jnp.dtype:
+    """The wider of two working dtypes; in words, so that strict promotion does not object."""
+    return a if a.itemsize >= b.itemsize else b
+
+
+def optional(value: Any, shape: tuple[int, ...], dtype: Any, name: str) -> jax.Array | None:
+    """None, or `value` in `dtype` with exactly this shape."""
+    return None if value is None else shaped(value, shape, dtype, name)
+
+
+def shaped(value: Any, shape: tuple[int, ...], dtype: Any, name: str) -> jax.Array:
+    """`value` in `dtype` with exactly this shape."""
+    array = real(value, name)
+    if array.shape != shape:
+        raise ValueError(f"{name}: expected shape {shape}, got {array.shape}")
+    return array.astype(dtype)
+
+
+def scalar(value: Any, dtype: Any, name: str) -> jax.Array:
+    """`value` as a strongly typed scalar, so that 1, 1.0 and an array share one compile."""
+    if isinstance(value, int | float):
+        return np.asarray(value, dtype)  # type: ignore[return-value] # cheaper than a device array
+    return shaped(value, (), dtype, name)
+
+
+def count(value: Any, name: str) -> jax.Array:
+    """`value` as an int32 scalar: a traced number of steps or epochs."""
+    top = np.iinfo(np.int32).max
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return np.int32(max(min(int(value), top), -1))  # type: ignore[return-value] # as in scalar
+    steps = array(value, name)
+    if not jnp.issubdtype(steps.dtype, jnp.integer):
+        raise TypeError(f"{name}: expected an integer, got dtype {steps.dtype}")
+    if steps.shape != ():
+        raise ValueError(f"{name}: expected shape (), got {steps.shape}")
+    steps = jnp.minimum(steps, min(top, jnp.iinfo(steps.dtype).max))
+    return jnp.maximum(steps, max(-1, jnp.iinfo(steps.dtype).min)).astype(jnp.int32)
+
+
+def penalty(l2: Any, d: int, dtype: Any) -> jax.Array:
+    """`l2` as one penalty per feature, `(d,)`."""
+    if isinstance(l2, int | float):
+        return np.full(d, l2, dtype)  # type: ignore[return-value] # as in scalar
+    l2 = real(l2, "l2")
+    if l2.shape not in ((), (d,)):
+        raise ValueError(
+            f"l2: expected a scalar or one penalty per feature, shape ({d},), got {l2.shape}; "
+            "for a sweep over penalties use jax.vmap or resample.regularization_path"
+        )
+    return jnp.broadcast_to(l2.astype(dtype), (d,))
+
+
+def tolerance(tol: Any, dtype: Any) -> jax.Array:
+    """`tol`, or by default the 2/3 power of the dtype's epsilon: 4e-11, or 2e-5 in float32."""
+    return scalar(float(jnp.finfo(dtype).eps) ** (2 / 3) if tol is None else tol, dtype, "tol")
+
+
+def static(value: Any, kinds: type | tuple[type, ...], name: str) -> Any:
+    """`value`, which must be known when the function is traced."""
+    if isinstance(value, jax.core.Tracer):
+        raise TypeError(
+            f"{name}: expected a static value, got a traced one; under jax.jit pass "
+            f'static_argnames="{name}" or bind it first with functools.partial'
+        )
+    if not isinstance(value, kinds):
+        names = " or ".join(k.__name__ for k in (kinds if isinstance(kinds, tuple) else (kinds,)))
+        raise TypeError(f"{name}: expected {names}, got {type(value).__name__}")
+    return value
+
+
+def concrete(tree: Any) -> bool:
+    """Whether no value of the tree is traced, and all can be read by this process.
+
+    Under jit what is computed from constants is traced, though they are not.
+    """
+    arrays = [a for a in jax.tree.leaves(tree) if isinstance(a, jax.Array)]
+    return not any(isinstance(a, jax.core.Tracer) or not a.is_fully_addressable for a in arrays)
+
+
+def number_of_classes(num_classes: Any, y: Any, sample_weight: Any = None) -> int:
+    """The static k: as given, or eagerly 1 + the largest label among rows of positive weight."""
+    if num_classes is not None:
+        if isinstance(num_classes, np.integer):
+            num_classes = int(num_classes)
+        k = static(num_classes, int, "num_classes")
+        if k < 1 or isinstance(k, bool):
+            raise ValueError(f"num_classes: expected a positive integer, got {num_classes}")
+        return k
+    if np.ndim(y) == 2:
+        return int(np.shape(y)[1])
+    if isinstance(y, jax.core.Tracer) or isinstance(sample_weight, jax.core.Tracer):
+        raise TypeError(
+            "num_classes: expected a static integer under a transformation, got None; "
+            'pass num_classes=k (under jax.jit(fit) with static_argnames="num_classes")'
+        )
+    host = np.asarray(array(y, "y")) if isinstance(y, jax.Array) else np.asarray(y)
+    refuse_inexact(host)
+    if sample_weight is not None:
+        host = host[np.asarray(sample_weight) > 0]
+    k = 1 + int(host.max(initial=0))
+    if k > max(len(host), 2):
+        raise ValueError(
+            f"num_classes: the largest label is {k - 1} among {len(host)} rows; "
+            "number the classes 0..k-1 (labels.encode does), or pass num_classes"
+        )
+    return max(k, 2)
+
+
+def _labels(y: Any, n: int, dtype: Any, *, soft: bool, num_classes: int | None) -> jax.Array:
+    y = _narrowed(array(y, "y"))
+    if jnp.issubdtype(y.dtype, jnp.floating):
+        if not soft:
+            refuse_inexact(y)
+        shape = (n,) if num_classes is None else (n, num_classes)
+        if y.shape != shape:
+            raise ValueError(f"y: expected soft labels of shape {shape}, got {y.shape}")
+        return y.astype(dtype)
+    refuse_inexact(y)
+    if y.shape != (n,):
+        raise ValueError(f"y: expected shape ({n},), one class index per row of x, got {y.shape}")
+    return y.astype(jnp.int32) if y.dtype == jnp.bool_ else y
+
+
+def refuse_inexact(y: jax.Array | np.ndarray) -> None:
+    """Raise a TypeError unless `y` holds integers or booleans."""
+    if not (jnp.issubdtype(y.dtype, jnp.integer) or y.dtype == jnp.bool_):
+        raise TypeError(
+            f"y: expected integer or bool class indices, got dtype {y.dtype}; {_words.ENCODE}"
+        )
+
+
+def mask_of(mask: Any, d: int) -> jax.Array | None:
+    if mask is None:
+        return None
+    mask = array(mask, "feature_mask")
+    if mask.dtype != jnp.bool_:
+        raise TypeError(f"feature_mask: expected bool, got dtype {mask.dtype}")
+    if mask.shape != (d,):
+        raise ValueError(f"feature_mask: expected shape ({d},), got {mask.shape}")
+    return mask
+
+
+def array(value: Any, name: str) -> jax.Array:
+    """`value` as an array of numbers of its own dtype, 64-bit integers clipped, never wrapped."""
+    if isinstance(value, jax.Array):
+        return value  # jnp.asarray would say the same after 20 microseconds
+    if not holds_arrays(value):
+        given, value = value, np.asarray(value)
+        if value.dtype.kind not in "biufV":  # V: the half precisions that numpy has no letter for
+            raise TypeError(_words.no_numbers(given, value, name))
+        # Without 64-bit integers jnp.asarray would wrap, and a wrapped label looks valid.
+        if value.dtype.kind in "iu" and value.dtype.itemsize == 8:
+            limits = np.iinfo(jax.dtypes.canonicalize_dtype(value.dtype))
+            value = np.clip(value, limits.min, limits.max)
+    return jnp.asarray(value)
+
+
+def holds_arrays(value: Any) -> bool:
+    """Whether `value` is a list of jax arrays, which numpy cannot read if they are traced."""
+    return isinstance(value, list | tuple) and any(
+        isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(value)
+    )
+
+
+def _narrowed(y: jax.Array) -> jax.Array:
+    """Half-precision soft labels are widened; everything else stays."""
+    if jnp.issubdtype(y.dtype, jnp.floating):
+        return y.astype(working_dtype(y))
+    return y
+
+
+def raise_if_invalid(
+    info: Info,
+    data: Table,
+    *,
+    num_classes: int | None = 2,
+    nonnegative: dict[str, Any] | None = None,
+    positive: dict[str, tuple[Any, str]] | None = None,
+    finite: dict[str, Any] | None = None,
+    fractions: dict[str, Any] | None = None,
+) -> None:
+    """Raise a ValueError that says what is wrong, if all is concrete and the status INVALID_DATA.
+
+    Args:
+      info: what the compiled fit returned.
+      data: what it was given.
+      num_classes: the classes that integer labels may name; None for regression targets.
+      nonnegative: named values that must be finite and not negative, or None.
+      positive: named values that must be finite and positive, each with what to do about a 0.
+      finite: named values that must be finite; those of `(n,)` where there is weight.
+      fractions: named values that must lie in [0, 1].
+    """
+    if not (concrete(info.status) and np.any(np.asarray(info.status) == Status.INVALID_DATA)):
+        return
+    # Under `jax.grad` a status may be concrete that comes of values that are not.
+    if not concrete((data, nonnegative, positive, finite, fractions)):
+        return
+    problems = _row_problems(data, num_classes)
+    problems += _value_problems(data, nonnegative or {}, finite or {}, fractions or {})
+    for name, (value, advice) in (positive or {}).items():
+        given = _as_seen(value, data)
+        bad = ~(given > 0) | np.isinf(given)
+        found = _offences(name, given, bad, "not positive and finite")
+        problems += [f"{found} ({advice})" if np.any(given == 0) else found] * bool(found)
+    beyond = (
+        "the data are not valid, or the squares of a column of x leave the range of "
+        f"{working_dtype(data.x)}: then give it in other units"
+    )
+    raise ValueError("; ".join(problems) or beyond)
+
+
+def safe_range(dtype: Any) -> float:
+    """The largest magnitude whose square, summed, stays finite: 2^60 in float32, 2^508."""
+    return 2.0 ** (jnp.finfo(dtype).maxexp // 2 - 4)
+
+
+def _row_problems(data: Table, num_classes: int | None) -> list[str]:
+    dtype = working_dtype(data.x)
+    n, _ = data.x.shape
+    weight = np.ones(n) if data.sample_weight is None else np.asarray(data.sample_weight)
+    present = weight != 0
+    x = np.asarray(data.x.astype(dtype))
+    if data.feature_mask is not None:
+        x = np.where(np.asarray(data.feature_mask)[None, :], x, 0)
+    limit = safe_range(dtype)
+    y = np.asarray(data.y)
+    problems = [
+        _offences(
+            "sample_weight", weight, ~(weight >= 0) | np.isinf(weight), "negative or infinite"
+        ),
+        _offences(
+            "x",
+            x,
+            ~(np.abs(x) <= limit) & present[:, None],
+            f"not finite, or larger in size than {limit:.1e}",
+        ),
+    ]
+    if y.dtype.kind == "f":
+        live = present.reshape((n,) + (1,) * (y.ndim - 1))
+        outside = ~((y >= 0) & (y <= 1)) if num_classes is not None else ~np.isfinite(y)
+        problems.append(_offences("y", y, outside & live, "not a probability in [0, 1]"))
+        if y.ndim == 2:
+            total = y.sum(1)
+            problems.append(
+                _offences(
+                    "y", total, ~(np.abs(total - 1) <= 1e-3) & present, "row sums other than 1"
+                )
+            )
+    elif num_classes is not None:
+        outside = ((y < 0) | (y >= num_classes)) & present
+        problems.append(
+            _offences("y", y, outside, f"outside 0..{num_classes - 1} (see labels.encode)")
+        )
+    if not np.sum(np.where(weight > 0, weight, 0)) > 0:
+        problems.append("sample_weight: no row has positive weight")
+    return [problem for problem in problems if problem]
+
+
+def _value_problems(data: Table, nonnegative: dict, finite: dict, fractions: dict) -> list[str]:
+    problems = []
+    for name, value in fractions.items():
+        if value is not None:
+            given = _as_seen(value, data)
+            problems.append(_offences(name, given, ~((given >= 0) & (given <= 1)), "not in [0, 1]"))
+    for name, value in nonnegative.items():
+        if value is not None:
+            given = _as_seen(value, data)
+            bad = ~(given >= 0) | np.isinf(given)
+            problems.append(_offences(name, given, bad, "negative, NaN or infinite"))
+    for name, value in finite.items():
+        if value is not None:
+            given = _as_seen(value, data)
+            bad = ~np.isfinite(given)
+            if data.sample_weight is not None and given.shape == data.sample_weight.shape:
+                bad &= np.asarray(data.sample_weight) != 0
+            problems.append(_offences(name, given, bad, "NaN or infinite"))
+    return [problem for problem in problems if problem]
+
+
+def _as_seen(value: Any, data: Table) -> np.ndarray:
+    """`value` in the working dtype, in which it may be infinite."""
+    with np.errstate(over="ignore"):
+        return np.atleast_1d(np.asarray(value)).astype(working_dtype(data.x))
+
+
+def _offences(name: str, array: np.ndarray, bad: np.ndarray, what: str) -> str:
+    where = np.argwhere(bad)
+    if not len(where):
+        return ""
+    first = tuple(int(i) for i in where[0])
+    place = first[0] if len(first) == 1 else first
+    total = math.prod(array.shape)
+    return (
+        f"{name}: {len(where)} of {total} entries are {what}, the first at {place}: {array[first]}"
+    )

@@ -1,0 +1,1 @@
+"""Many fits as one program: lanes, draws of rows and labels, paths of penalties, visits to rows."""

@@ -1,0 +1,114 @@
+"""The programs that deal rows into folds, draw them, and move labels, for `resample`.
+
+Each takes what `resample` has checked. Shapes: `n` rows, `k` classes; weights are `(lanes, n)`.
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxlin._base import _codes
+from jaxlin._data import _rows
+
+# Rows whose number is packed with a random one, a power of two.
+MOST_PACKED = 1024
+
+
+@functools.partial(jax.jit, static_argnums=(1, 2))
+def kfold(key, n, folds):
+    return _training_weights(jax.random.permutation(key, n) % folds, folds)
+
+
+@functools.partial(jax.jit, static_argnums=2)
+def stratified_kfold(key, y, folds):
+    shuffled = jax.random.permutation(key, len(y))
+    by_class = shuffled[jnp.argsort(y[shuffled], stable=True)]
+    place = jnp.argsort(by_class)  # the inverse permutation: where each row came to lie
+    return _training_weights(place % folds, folds)
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def group_kfold(groups, folds):
+    n, rank = groups.shape[0], ranks(groups)
+    size = jnp.zeros(n, jnp.int32).at[rank].add(1)
+
+    def deal(total, group):
+        fold = jnp.argmin(total).astype(jnp.int32)
+        return total.at[fold].add(size[group]), fold
+
+    largest_first = jnp.argsort(-size, stable=True)
+    _, dealt = jax.lax.scan(deal, jnp.zeros(folds, jnp.int32), largest_first)
+    fold = jnp.zeros(n, jnp.int32).at[largest_first].set(dealt)
+    return _training_weights(fold[rank], folds)
+
+
+@functools.partial(jax.jit, static_argnums=(1, 2))
+def bootstrap(key, n, draws):
+    def draw(key):
+        rows = jax.random.randint(key, (n,), 0, n)
+        return jnp.zeros(n, jnp.result_type(float)).at[rows].add(1)
+
+    return jax.vmap(draw)(jax.random.split(key, draws))
+
+
+@functools.partial(jax.jit, static_argnums=(1, 2))
+def bayesian_bootstrap(key, n, draws):
+    weights = jax.random.exponential(key, (draws, n), jnp.result_type(float))
+    return weights * (n / jnp.sum(weights, axis=1, keepdims=True))
+
+
+@functools.partial(jax.jit, static_argnums=(2, 3))
+def balanced(y, weight, k, axis):
+    members = _codes.members(y, k)
+    share = jnp.sum(jnp.where(members, weight[:, None], 0), axis=0)
+    share, _ = _rows.across(share, (), axis)
+    present = jnp.maximum(jnp.sum(share > 0), 1).astype(weight.dtype)
+    factor = jnp.sum(share) / present / jnp.where(share > 0, share, 1)
+    # What is wrong with the data a fit is to say, of the data as they are.
+    factor = jnp.where((share > 0) & jnp.isfinite(factor) & jnp.all(weight >= 0), factor, 1)
+    own = jnp.sum(jnp.where(members, factor[None, :], 0), axis=1)
+    return weight * jnp.where(jnp.any(members, axis=1), own, 1)
+
+
+@functools.partial(jax.jit, static_argnums=3)
+def permutations(key, y, strata, draws):
+    return jax.vmap(lambda key: permuted(key, y, strata))(jax.random.split(key, draws))
+
+
+def permuted(key: jax.Array, y: jax.Array, strata: jax.Array | None) -> jax.Array:
+    """y with its entries moved at random within strata."""
+    order = _shuffled(key, y.shape[0])
+    if strata is None:
+        return y[order]
+    # The places of each stratum in their order, and its rows in the order drawn.
+    places = jnp.argsort(strata, stable=True)
+    drawn = order[jnp.argsort(strata[order], stable=True)]
+    return jnp.zeros_like(y).at[places].set(y[drawn])
+
+
+def _shuffled(key: jax.Array, n: int) -> jax.Array:
+    """The numbers below n in random order.
+
+    A sort of single numbers is five times as fast as jax's, of pairs: so where there is room, the
+    number is in the last bits of a random one. Two tie in the others once in four million pairs.
+    """
+    if n > MOST_PACKED:
+        return jax.random.permutation(key, n)
+    last = MOST_PACKED - 1
+    drawn = jax.random.bits(key, (n,), jnp.uint32) & jnp.uint32(~np.uint32(last))
+    return (jnp.sort(drawn | jnp.arange(n, dtype=jnp.uint32)) & last).astype(jnp.int32)
+
+
+def ranks(values: jax.Array) -> jax.Array:
+    """The different values numbered from 0 in their order: `(n,)`, int32."""
+    order = jnp.argsort(values, stable=True)
+    new = jnp.concatenate([jnp.zeros(1, bool), jnp.diff(values[order]) != 0])
+    return jnp.zeros(values.shape, jnp.int32).at[order].set(jnp.cumsum(new).astype(jnp.int32))
+
+
+def _training_weights(fold: jax.Array, folds: int) -> jax.Array:
+    """`(folds, n)`: 0 where `fold: (n,)` says that a row is held out, else 1."""
+    index = jnp.arange(folds, dtype=fold.dtype)
+    return (fold[None, :] != index[:, None]).astype(jnp.result_type(float))

@@ -1,0 +1,1 @@
+"""The command line: what is fitted, and how it is shown."""

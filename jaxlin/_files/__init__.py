@@ -1,0 +1,1 @@
+"""How files of text are read, whole or block by block."""

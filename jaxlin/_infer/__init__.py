@@ -1,0 +1,1 @@
+"""What is said of coefficients: their covariance, and whether they are finite."""

@@ -1,0 +1,1 @@
+"""Hinge losses: interior point methods, and the gap that proves an optimum."""

@@ -1,0 +1,1 @@
+"""Moments of classes, and what closed forms make of them."""

@@ -1,0 +1,434 @@
+"""Many smooth fits over one x: L-BFGS in all lanes at once, in the principal axes of x.
+
+In these axes the Hessian of nearly every lane is about a diagonal, curvature * variance + penalty,
+whose inverse is the first of L-BFGS (Nocedal and Wright 2006, "Numerical optimization", section
+7.2). So some ten steps serve whatever the condition. A step is two products of x with a matrix of
+all lanes, O(n d) for each; Newton's method takes O(n d^2).
+
+A lane ends where its residual passes and the steps' own decrement is small. That there is an
+optimum a penalty on every weight proves. Lanes of which that does not hold, or that are not
+there after some turns, go on by Newton's method, one by one. Shapes as in `_passes`, `L` lanes
+before them.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxlin import _linalg
+from jaxlin._base import _checks, _loops
+from jaxlin._batch import _lanes
+from jaxlin._data import _rows
+from jaxlin._linalg import dot
+from jaxlin._smooth import _frame, _matrix_free, _passes, _plan
+from jaxlin._smooth._frame import Problem
+from jaxlin._smooth._newton import Outcome
+from jaxlin._smooth._passes import Spec
+
+# Steps that L-BFGS knows, and turns after which a lane is left to Newton's method.
+MEMORY, TURNS = 10, 60
+# The mean curvature on the way to the optimum, of that at 0.
+CURVED = 0.8
+# The decrement, by the bytes of a number, at which a lane ends: so that small weights too have nine
+# digits, or all that float32 has. It is of J's own root, which is small where classes are all but
+# separated.
+DECREMENT = {4: 1e-4, 8: 1e-11}
+# Of the fall that a slope promises what is asked, and units of rounding that hide one.
+DECREASE, NOISE_ULPS = 0.1, 4
+# A refused step is tried again this much shorter, down to this length.
+SHORTER, SHORTEST = 0.3, 1e-3
+# Of what a chunk of lanes holds: scores, labels, slopes and steps.
+CHUNK_BYTES = 64 * 2**20
+
+
+class Shared(NamedTuple):
+    """What is the same for all lanes of a Problem, which has None in its place."""
+
+    x: jax.Array
+    feature_mask: jax.Array | None
+    framed: Any
+    centre: jax.Array
+    scale: jax.Array
+
+
+class Run(NamedTuple):
+    """Where all lanes are, `L` before every shape.
+
+    v: `(m, p)`, theta as the columns see it; scores: `(K, n)` of it, without offset
+    value, residual: `()`; grad: `(m, p)`, in v
+    step: `(m, p)`, to be tried next, by its `length ()`
+    moves, changes: `(MEMORY, L, m, p)` of v and of grad, by turns; weight: `(MEMORY, L)`, 1 over
+      their inner product, or 0 where there is no pair
+    stretch: `()`, of the first inverse
+    near: whether the residual has passed and J has no more to fall
+    """
+
+    v: jax.Array
+    scores: jax.Array
+    value: jax.Array
+    grad: jax.Array
+    residual: jax.Array
+    step: jax.Array
+    length: jax.Array
+    moves: jax.Array
+    changes: jax.Array
+    weight: jax.Array
+    stretch: jax.Array
+    steps: jax.Array
+    near: jax.Array
+    done: jax.Array
+
+
+def solve(spec: Spec, problem: Problem, start, tol, alone: Callable, finish: Callable) -> Outcome:
+    """`alone(problem, start, tol)`; of lanes that share x all at once, where that pays.
+
+    Args:
+      spec: the loss and the static choices.
+      problem: of stopped gradients.
+      start: `(m, p)`.
+      tol: bound on the residual.
+      alone: finds one lane, or lanes that do not share x.
+      finish: `finish(problem, start, tol, steps)`, one lane from where it is after so many steps.
+    """
+
+    @jax.custom_batching.custom_vmap
+    def either(problem, start, tol):
+        return alone(problem, start, tol)
+
+    @either.def_vmap
+    def _(axis_size, in_batched, *operands):
+        axes = jax.tree.map(lambda batched: 0 if batched else None, tuple(in_batched))
+        if _pays(spec, operands[0], in_batched[0]):
+            shared, own = _apart(operands[0])
+            own_axes = _apart(in_batched[0])[1], *in_batched[1:]
+            lanes = _spread(axis_size, (own, *operands[1:]), own_axes)
+            found = _together(spec, finish)(shared, lanes)
+        else:
+            found = jax.vmap(alone, in_axes=axes, axis_size=axis_size)(*operands)
+        return found, jax.tree.map(lambda _: True, found)
+
+    return either(problem, start, tol)
+
+
+def _pays(spec: Spec, problem: Problem, batched: Problem) -> bool:
+    rows = problem.rows
+    if isinstance(rows, _rows.Streamed) or rows.axis.name is not None:
+        return False  # a loop of lanes over a mesh axis would wait for all devices
+    if any(jax.tree.leaves(_apart(batched)[0])) or _loops.varies(problem):
+        return False
+    shape = rows.x.shape[0], problem.spread.shape[-1]
+    return _plan.together(spec, shape, problem.spread.dtype, labels=bool(batched.rows.ok))
+
+
+def _apart(problem: Problem) -> tuple[Shared, Problem]:
+    rows = problem.rows
+    shared = Shared(rows.x, rows.feature_mask, rows.framed, problem.centre, problem.scale)
+    nothing: Any = None
+    bare = rows._replace(x=nothing, feature_mask=None, framed=None)
+    return shared, problem._replace(rows=bare, centre=nothing, scale=nothing)
+
+
+def _joined(shared: Shared, problem: Problem) -> Problem:
+    x, feature_mask, framed, centre, scale = shared
+    rows = problem.rows._replace(x=x, feature_mask=feature_mask, framed=framed)
+    return problem._replace(rows=rows, centre=centre, scale=scale)
+
+
+def _spread(axis_size: int, operands, batched):
+    """The operands with a leading axis, those that are not `batched` again and again."""
+
+    def one(a, here):
+        return a if here else jnp.broadcast_to(a[None], (axis_size, *a.shape))
+
+    return jax.tree.map(one, operands, batched)
+
+
+def _together(spec: Spec, finish: Callable) -> Callable:
+    """The Outcome of all `lanes`, `(problem, start, tol)`, of what is `shared`.
+
+    Lanes of such lanes are more lanes where they share x too; else they come in turn.
+    """
+
+    @jax.custom_batching.custom_vmap
+    def together(shared, lanes):
+        return _in_chunks(spec, finish, shared, lanes)
+
+    @together.def_vmap
+    def _(axis_size, in_batched, shared, lanes):
+        lanes = _spread(axis_size, lanes, in_batched[1])
+        if any(jax.tree.leaves(in_batched[0])):
+            shared = _spread(axis_size, shared, in_batched[0])
+            found = jax.lax.map(lambda each: together(*each), (shared, lanes))
+        else:
+            flat = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), lanes)
+            found = together(shared, flat)
+            found = jax.tree.map(lambda a: a.reshape(axis_size, -1, *a.shape[1:]), found)
+        return found, jax.tree.map(lambda _: True, found)
+
+    return together
+
+
+def _in_chunks(spec: Spec, finish: Callable, shared: Shared, lanes) -> Outcome:
+    problem, start, _ = lanes
+    count, m, p = start.shape
+    k = m if problem.basis is None else m + 1
+    each = start.dtype.itemsize * (6 * k * len(shared.x) + 3 * MEMORY * m * p)
+    z = _columns(shared, p)
+    solved = functools.partial(_solved, spec, finish, shared, z, _principal(z, len(shared.centre)))
+    size = max(1, min(count, CHUNK_BYTES // each))
+    return solved(lanes) if size >= count else _lanes.in_turn(solved, lanes, size)
+
+
+def _columns(shared: Shared, p: int) -> jax.Array:
+    """`(n, p)`, what all lanes see of x: 0 where it holds no number, in rows that none may use."""
+    dtype = shared.centre.dtype
+    x = shared.x.astype(dtype)
+    keep = jnp.abs(x) <= _checks.safe_range(dtype)
+    if shared.feature_mask is not None:
+        keep &= shared.feature_mask[None, :]
+    z = (jnp.where(keep, x, 0) - shared.centre[None, :]) * shared.scale[None, :]
+    return jnp.concatenate([z, jnp.ones((len(z), p - z.shape[1]), dtype)], axis=1)
+
+
+def _principal(z: jax.Array, d: int) -> tuple[jax.Array, jax.Array]:
+    """Variances `(p,)`, and axes `(p, p)` as columns, of columns of unit variance.
+
+    The bias is that of centred columns, and an axis of its own.
+    """
+    p, dtype = z.shape[1], z.dtype
+    square = dot(z.T, z) / len(z)
+    mean = square[-1, :d] if p > d else jnp.zeros(d, dtype)
+    square = square[:d, :d] - mean[:, None] * mean[None, :]
+    diagonal = jnp.diagonal(square)
+    scale = jax.lax.rsqrt(jnp.where(diagonal > 0, diagonal, 1))
+    values, axes = _linalg.eigh(square * scale[:, None] * scale[None, :])
+    axes = scale[:, None] * axes
+    whole = jnp.eye(p, dtype=dtype).at[:d, :d].set(axes)
+    if p > d:
+        whole = whole.at[d, :d].set(-dot(mean, axes))
+    return _frame.with_bias(jnp.maximum(values, 0), 1, p > d), whole
+
+
+def _solved(spec, finish, shared: Shared, z, principal, lanes) -> Outcome:
+    """A chunk of lanes: found, judged by a pass of their own, and those that are left finished."""
+    problem, start, tol = lanes
+    held = shared._replace(framed=z)
+    run = _descended(spec, held, principal, problem, start, tol)
+    spread = problem.spread[:, None, :]
+    # The step that would come next is known, and a digit more; the pass below is of where it leads.
+    v = run.v + jnp.where(run.near[:, None, None], run.step, 0)
+    theta = jnp.where(spread > 0, v / jnp.where(spread > 0, spread, 1), 0)
+
+    def judged(problem, theta):
+        return _passes.light(spec, _joined(held, problem), theta)
+
+    point = jax.vmap(judged)(problem, theta)
+    coercive = jax.vmap(lambda own: _matrix_free.is_coercive(_joined(shared, own)))(problem)
+    separated, never = point.short == 0, jnp.zeros(len(theta), bool)
+    outcome = Outcome(
+        point=point,
+        steps=run.steps,
+        trials=run.steps,
+        certified=coercive & run.near,
+        deficient=never,
+        separated=separated,
+        quasi=never,
+        unsettled=never,
+    )
+    passed = outcome.certified & (jnp.maximum(point.residual, point.noise) <= tol)
+    left = ~(separated | passed) & jnp.any(problem.used, axis=1)
+    order, count = jnp.argsort(~left, stable=True), jnp.sum(left, dtype=jnp.int32)
+
+    def one(carry):
+        i, found = carry
+        at = order[i]
+        own, tol, point = jax.tree.map(lambda a: a[at], (problem, lanes[2], found.point))
+        # Far out in a tail Newton's method would pass before its proof does; from 0 it does not.
+        begin = jnp.where(run.near[at], point.theta, 0)
+        ended = finish(_joined(shared, own), begin, tol, found.steps[at])
+        return i + 1, jax.tree.map(lambda a, b: a.at[at].set(b), found, ended)
+
+    init = jnp.int32(0), outcome
+    return jax.lax.while_loop(lambda carry: carry[0] < count, one, init)[1]
+
+
+def _descended(spec, shared: Shared, principal, problem: Problem, start, tol) -> Run:
+    """The steps, in all lanes until each is done."""
+    z, (count, m, p), dtype = shared.framed, start.shape, start.dtype
+    eps = float(jnp.finfo(dtype).eps)
+    evaluated = _evaluation(spec, shared, problem, (count, m, p))
+    first_inverse = _first_inverse(spec, shared, principal, problem, dtype)
+
+    def images(v):
+        """Scores `(L, K, n)`."""
+        return dot(_of_basis(problem, v).reshape(-1, p), z.T).reshape(count, -1, len(z))
+
+    def advance(carry):
+        run, turn = carry
+        length = run.length[:, None, None]
+        v, scores = run.v + length * run.step, run.scores + length * images(run.step)
+        value, grad, residual = evaluated(v, scores)
+        expected = -_inner(run.grad, run.step) * run.length
+        # Within rounding a fall is told by the slope (Hager and Zhang 2005, "A new conjugate
+        # gradient method with guaranteed descent and an efficient line search", section 3).
+        slope = _inner(grad, run.step) * run.length
+        noise = NOISE_ULPS * eps * jnp.abs(run.value)
+        fell = value <= run.value - DECREASE * expected
+        level = (value <= run.value + noise) & (slope <= (1 - 2 * DECREASE) * expected)
+        accept = (fell | level) & jnp.isfinite(residual) & ~run.done
+        move, change = v - run.v, grad - run.grad
+        along, image = _inner(move, change), _inner(change, first_inverse(change))
+        pair = accept & (along > eps * expected) & (image > 0)
+        at = turn % MEMORY
+        moves, changes = run.moves.at[at].set(move), run.changes.at[at].set(change)
+        weight = run.weight.at[at].set(jnp.where(pair, 1 / jnp.where(pair, along, 1), 0))
+        stretch = jnp.where(pair, along / jnp.where(pair, image, 1), run.stretch)
+
+        def taken(new, old):
+            return jnp.where(accept.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+
+        grad = taken(grad, run.grad)
+        known = moves, changes, weight, stretch
+        step = taken(_direction(grad, known, turn, first_inverse), run.step)
+        length = jnp.where(accept, 1, SHORTER * run.length)
+        least = DECREMENT[dtype.itemsize] ** 2 * jnp.minimum(1, taken(value, run.value))
+        small, fallen = -_inner(grad, step) <= least, residual < run.residual
+        residual = taken(residual, run.residual)
+        near = jnp.where(run.done, run.near, small & (residual <= tol))
+        # At the floor of the dtype nothing is left to gain, nor does the residual fall.
+        stuck = small & ~fallen | (length < SHORTEST) | ~jnp.isfinite(expected)
+        return Run(
+            v=taken(v, run.v),
+            scores=taken(scores, run.scores),
+            value=taken(value, run.value),
+            grad=grad,
+            residual=residual,
+            step=step,
+            length=length,
+            moves=moves,
+            changes=changes,
+            weight=weight,
+            stretch=stretch,
+            steps=run.steps + accept.astype(jnp.int32),
+            near=near,
+            done=run.done | near | stuck | (residual == 0),
+        ), turn + 1
+
+    v = start * problem.spread[:, None, :]
+    scores = images(v)
+    value, grad, residual = evaluated(v, scores)
+    one, none = jnp.ones(count, dtype), jnp.zeros((MEMORY, count, m, p), dtype)
+    init = Run(
+        v=v,
+        scores=scores,
+        value=value,
+        grad=grad,
+        residual=residual,
+        step=-first_inverse(grad),
+        length=one,
+        moves=none,
+        changes=none,
+        weight=none[:, :, 0, 0],
+        stretch=one,
+        steps=jnp.zeros(count, jnp.int32),
+        near=residual == 0,
+        done=residual == 0,
+    )
+
+    def unfinished(carry):
+        run, turn = carry
+        return (turn < TURNS) & ~jnp.all(run.done)
+
+    return jax.lax.while_loop(unfinished, advance, (init, jnp.int32(0)))[0]
+
+
+def _evaluation(spec: Spec, shared: Shared, problem: Problem, shape) -> Callable:
+    """`f(v, scores)` -> J `(L,)`, its gradient in v `(L, m, p)`, and the residual `(L,)`."""
+    z, bend = shared.framed, _passes.bend_of(spec)
+    spread, penalty = problem.spread[:, None, :], _penalty(problem)
+    live = (spread > 0) & problem.used[:, :, None]
+
+    def of_lane(problem, scores):
+        problem = _joined(shared, problem)
+        rows = problem.rows
+        held = (rows.weight > 0)[None, :]
+        scores = jnp.where(held, _passes.in_front(problem, rows, scores), 0)
+        value, slope, _ = bend.sides(scores, rows.y)
+        return _linalg.inner(rows.weight, value), rows.weight[None, :] * slope
+
+    def residual_of(problem, grad):
+        return _passes.residual(_joined(shared, problem), grad)
+
+    def evaluated(v, scores):
+        value, pull = jax.vmap(of_lane)(problem, scores)
+        columns = dot(pull.reshape(-1, len(z)), z).reshape(len(value), -1, shape[2])
+        grad = jnp.where(live, _in_basis(problem, columns) + penalty * v, 0)
+        value = value + _inner(penalty * v, v) / 2
+        return value, grad, jax.vmap(residual_of)(problem, grad * spread)
+
+    return evaluated
+
+
+def _first_inverse(spec: Spec, shared: Shared, principal, problem: Problem, dtype) -> Callable:
+    """`f(grad (L, m, p))`, about its product with the inverse Hessian on the way to the optimum."""
+    (values, axes), penalty = principal, _penalty(problem)
+    live = (problem.spread > 0)[:, None, :] & problem.used[:, :, None]
+
+    def curve_of(problem):
+        return _passes.curve_at_origin(spec, _joined(shared, problem))
+
+    curve = CURVED * jax.vmap(curve_of)(problem)[:, None, None]
+    about = curve * values[None, None, :] + dot(penalty[:, 0], axes**2)[:, None, :]
+    least = float(jnp.finfo(dtype).eps) * values.size * curve * jnp.max(values)
+    inverse = 1 / jnp.maximum(about, least)
+
+    def first_inverse(grad):
+        flat = grad.reshape(-1, values.size)
+        turned = (dot(flat, axes).reshape(grad.shape) * inverse).reshape(flat.shape)
+        return jnp.where(live, dot(turned, axes.T).reshape(grad.shape), 0)
+
+    return first_inverse
+
+
+def _penalty(problem: Problem) -> jax.Array:
+    """Of v, `(L, 1, p)`."""
+    spread = problem.spread
+    square = jnp.where(spread > 0, spread, 1) ** 2
+    return jnp.where(spread > 0, problem.penalty / square, 0)[:, None, :]
+
+
+def _of_basis(problem: Problem, v: jax.Array) -> jax.Array:
+    return v if problem.basis is None else jax.vmap(dot)(problem.basis, v)
+
+
+def _in_basis(problem: Problem, a: jax.Array) -> jax.Array:
+    return a if problem.basis is None else jax.vmap(dot)(jnp.swapaxes(problem.basis, 1, 2), a)
+
+
+def _inner(a: jax.Array, b: jax.Array) -> jax.Array:
+    return jnp.sum(a * b, axis=(-2, -1))
+
+
+def _direction(grad: jax.Array, known, turn: jax.Array, first_inverse: Callable) -> jax.Array:
+    """- (inverse Hessian) grad, from the pairs of the last turns: two loops over them."""
+    moves, changes, weight, stretch = known
+    turns = jnp.int32(0), jnp.int32(MEMORY)
+
+    def back(i, carry):
+        q, parts = carry
+        at = (turn - i) % MEMORY
+        part = weight[at] * _inner(moves[at], q)
+        return q - part[:, None, None] * changes[at], parts.at[at].set(part)
+
+    q, parts = jax.lax.fori_loop(*turns, back, (grad, jnp.zeros_like(weight)))
+    q = stretch[:, None, None] * first_inverse(q)
+
+    def forth(i, q):
+        at = (turn + 1 + i) % MEMORY
+        part = parts[at] - weight[at] * _inner(changes[at], q)
+        return q + part[:, None, None] * moves[at]
+
+    return -jax.lax.fori_loop(*turns, forth, q)

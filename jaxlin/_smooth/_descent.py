@@ -1,0 +1,277 @@
+"""Newton's method and L-BFGS over a stream, step by step, as `_risk` takes them in one program.
+
+Each step is a compiled program that asks the host for block after block; between two of them the
+host has all there is to know, a `State`. Shapes as in `_passes`.
+"""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxlin import solvers
+from jaxlin._base import _checks
+from jaxlin._data import _rows, _stream
+from jaxlin._files import _source
+from jaxlin._smooth import _frame, _iterate, _matrix_free, _newton, _passes, _plan, _risk
+from jaxlin.types import Hyperplane, Linear
+
+
+class State(NamedTuple):
+    """A run between two passes.
+
+    about: what it is a run of: the data's shape and weight, and the options
+    stage: "lbfgs" or "newton"
+    leaves: the arrays of the solver's own state
+    steps: `()`
+    residual: `()`, as in Info; while L-BFGS runs, in its own coordinates
+    """
+
+    about: dict[str, Any]
+    stage: str
+    leaves: list[Any]
+    steps: Any
+    residual: Any
+
+
+class _Run(NamedTuple):
+    """What stays as it is during a run.
+
+    lower: of the preconditioner, or None
+    cap, last: on the steps, and on these with those that prove
+    """
+
+    problem: _frame.Problem
+    lower: jax.Array | None
+    tol: jax.Array
+    cap: jax.Array
+    last: jax.Array
+
+
+def fit(
+    fit,
+    source,
+    k,
+    state,
+    after,
+    bar,
+    digest,
+    *,
+    l2=0.0,
+    solver=None,
+    bias=True,
+    feature_mask=None,
+    tol=None,
+    max_steps=None,
+):
+    """`(params, info)` of `fit`, one of `_risk.SMOOTH`, to a source; see `streaming.fit`.
+
+    state: to go on from, or None; `after(state)` is called after each step
+    digest: whether states are to know the data again
+    """
+    kind = _risk.SMOOTH[fit]
+    found = _source.index(source, k if kind.joint else 2, feature_mask, soft=True, digest=digest)
+    k, d, dtype = found.k, found.d, _source.working(found.dtype)
+    if found.labels and (found.labels > 1) != kind.joint:
+        raise ValueError(f"y: expected soft labels of shape {'(n, k)' if kind.joint else '(n,)'}")
+    spec = _passes.Spec(
+        loss=kind.loss,
+        curvature=kind.curvature,
+        agreement=kind.agreement,
+        solver=_risk.check_solver(solver),
+        bias=_checks.static(bias, bool, "bias"),
+        penalised=_risk.penalised(l2, dtype),
+        log_odds=not kind.joint,
+    )
+    if spec.solver not in (None, solvers.newton, solvers.lbfgs):
+        raise TypeError("solver: a stream takes solvers.newton or solvers.lbfgs")
+    penalty = _checks.penalty(l2, d, dtype)
+    tolerance = _checks.tolerance(tol, dtype)
+    for name, value in {"l2": penalty, "tol": tolerance, "max_steps": max_steps}.items():
+        if value is not None and not np.all((np.asarray(value) >= 0) & np.isfinite(value)):
+            raise ValueError(f"{name}: expected finite numbers >= 0, got {np.asarray(value)}")
+    reader = _source.reader_of(source, found, feature_mask)
+    try:
+        rows = _streamed(reader, found, feature_mask)
+        present = found.classes if kind.joint else None
+        m = max(k - 1, 1)
+        counted = max_steps is not None
+        plan = _plan.plan(spec, (found.n, d), m, counted=counted, streamed=True)
+        cap = _checks.count(max_steps if counted else plan.steps, "max_steps")
+        problem = _problem(spec, rows, penalty, present)
+        last = cap + plan.more
+        lower = _lower(spec, plan, problem)
+        about = {
+            "fit": f"{fit.__module__}.{fit.__name__}",
+            "shape": [found.n, d, k],
+            "dtype": str(dtype),
+            "weight": found.total,
+            "digest": found.digest,
+            "l2": np.asarray(l2, float).tolist(),
+            "mask": None if feature_mask is None else np.asarray(feature_mask).tolist(),
+            "options": [bias, str(getattr(solver, "__name__", None)), float(tolerance)],
+        }
+        run = _Run(problem, lower, tolerance, jnp.int32(cap), jnp.int32(last))
+        outcome = _solved(spec, plan, run, state, about, after, bar, reader)
+        params, info = _returned(spec, kind.joint, problem, outcome, run, present, found.classes)
+        return params, info
+    except Exception:
+        if reader.error is not None:
+            raise reader.error from None
+        raise
+    finally:
+        bar.close()
+        reader.close()
+
+
+def _solved(spec, plan, run, state, about, after, bar, reader) -> _newton.Outcome:
+    """Step by step, each a State: L-BFGS if it is to be, then Newton's method, which proves."""
+    if state is not None and not isinstance(state, State):
+        raise ValueError(f"state: expected a State, got {type(state).__name__}")
+    if state is not None and dict(state.about) != about:
+        raise ValueError(f"state: of another run, {dict(state.about)}, and this is {about}")
+    nothing = jnp.zeros((run.problem.used.size, run.problem.spread.size), run.tol.dtype)
+    outcome, trials, newton = None, np.int32(0), plan.method is _plan.Method.NEWTON
+
+    def advance(stage, step, more, carry, residual):
+        if state is not None and state.stage == stage:
+            carry = jax.tree.unflatten(jax.tree.structure(carry), state.leaves)
+        while more(carry):
+            carry = jax.block_until_ready(step(carry))
+            steps, left = residual(carry)
+            after(State(about, stage, jax.tree.leaves(carry), steps, left))
+            bar.moved(reader.passes, residual=float(left))
+        return carry
+
+    start = nothing
+    if not newton:
+        carry = _lbfgs_first(spec, run)
+        if state is None or state.stage == "lbfgs":
+            carry = advance(
+                "lbfgs",
+                functools.partial(_lbfgs_step, spec, run),
+                functools.partial(_lbfgs_unfinished, spec, run),
+                carry,
+                functools.partial(_lbfgs_said, spec, run),
+            )
+            outcome = _lbfgs_outcome(spec, run, carry)
+            finished = not _matrix_free.is_open(outcome, run.tol)
+            if finished or not plan.finished:
+                return outcome
+            start, trials = outcome.point.theta, outcome.trials
+    doubted = not newton
+    begun = _begun(spec, doubted, run, start, trials)
+    carry = advance(
+        "newton",
+        lambda carry: (_newton_step(spec, doubted, run, carry[1], carry[0]), carry[1]),
+        lambda carry: bool(_newton.unfinished(carry[0], run.last)),
+        (begun, jnp.asarray(trials)),
+        lambda carry: (carry[0].steps, carry[0].point.residual),
+    )
+    return _proved(spec, run, carry[0])
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _problem(spec, rows, l2, present):
+    basis = None if present is None else _frame.class_basis(present, l2.dtype)
+    return _frame.make(rows, l2, spec.bias, basis)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _lower(spec, plan, problem):
+    if plan.method is _plan.Method.NEWTON or plan.units is not _plan.Units.MATRIX:
+        return None
+    return jnp.linalg.cholesky(_matrix_free.curvature(spec, problem))
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _begun(spec, doubted, run, start, trials):
+    unknown = jnp.full((), jnp.inf, start.dtype)
+    origin = _passes.value_at_origin(spec, run.problem) if doubted else unknown
+    return _newton.begin(run.problem, start, origin, trials)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _newton_step(spec, doubted, run, before, carry):
+    polished = jnp.bool_(spec.polished)
+    return _newton.advance(spec, doubted, run.problem, None, run.tol, before, polished, carry)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _proved(spec, run, carry):
+    carry = carry._replace(trials=jnp.minimum(carry.trials, run.last + 1))
+    return _newton.prove(spec, run.problem, carry, run.tol, jnp.bool_(spec.polished))
+
+
+def _loop(spec, run):
+    """L-BFGS on flat thetas, as `_risk` runs it."""
+    method = _iterate.METHODS[solvers.lbfgs]
+    start = jnp.zeros(run.problem.used.size * run.problem.spread.size, run.tol.dtype)
+    frame = _iterate.Frame.of(
+        _passes.objective(spec), start, (run.problem,), _passes.hessian(spec), None
+    )._replace(lower=run.lower)
+    options = {name: jnp.asarray(value, start.dtype) for name, value in method.defaults}
+    tol = run.tol / _matrix_free.slack(run.problem.used.size)
+    return frame, _iterate.loop_of(method, frame, options, tol, run.cap)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _lbfgs_first(spec, run):
+    return _loop(spec, run)[1][2]()
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _lbfgs_step(spec, run, carry):
+    return _loop(spec, run)[1][1](carry)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _lbfgs_unfinished(spec, run, carry):
+    return _loop(spec, run)[1][0](carry)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _lbfgs_said(spec, run, carry):
+    return carry[1], _loop(spec, run)[0].residual(carry[0].grad)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _lbfgs_outcome(spec, run, carry):
+    frame, _ = _loop(spec, run)
+    theta = frame.leave(carry[0].point).reshape(run.problem.used.size, -1)
+    return _matrix_free.without_hessian(spec, run.problem, theta, carry[1])
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _returned(spec, joint, problem, outcome, run, present, classes):
+    theta, info = _risk.said(problem, outcome, run.tol, run.last)
+    params = _frame.left(problem, theta, spec.bias)
+    usable, valid = jnp.sum(classes) > 1, jnp.bool_(True)
+    dtype = theta.dtype
+    if joint:
+        limit = jax.tree.map(jnp.zeros_like, params)
+        params, info = _risk.in_place(params, info, limit, valid, usable)
+        absent = jnp.where(present, 0, -jnp.inf).astype(dtype)
+        return Linear(weights=params.weights, bias=params.bias + absent), info
+    plane = Hyperplane(weights=params.weights[0], bias=params.bias[0])
+    return _risk.in_place(plane, info, _risk.limit_of(classes[1], spec.bias, dtype), valid, usable)
+
+
+def _streamed(reader: _stream.Reader, found: _source.Index, feature_mask: Any) -> _rows.Streamed:
+    x, y, weight = found.some
+    mask = _checks.mask_of(feature_mask, found.d)
+    data = _checks.table(
+        x, y, sample_weight=weight, feature_mask=mask, soft=True, num_classes=_source.columns_of(y)
+    )
+    some, *_ = _rows.prepare(data, num_classes=found.k)
+    first = jnp.asarray(found.first)
+    return _rows.Streamed(
+        x=reader.stream(),
+        scale=jnp.ones((), _checks.working_dtype(first)),
+        classes=jnp.asarray(found.classes),
+        first=first if mask is None else jnp.where(mask, first, 0),
+        some=some,
+        feature_mask=mask,
+    )

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlin._base import _checks, _words
-from jaxlin._data import _rows
+from jaxlin._data import _fold, _prepare, _rows
 from jaxlin._linalg import dot, power_of_two
 from jaxlin.types import Hyperplane, Linear, Pairwise
 
@@ -362,7 +362,7 @@ def _apply_fourier(params, x):
 def _standardizer(x, sample_weight, axis):
     y = jnp.zeros(len(x), jnp.int32)
     data = _checks.Table(x=x, y=y, sample_weight=sample_weight, feature_mask=None, axis=axis)
-    rows, _, valid = _rows.prepare(data, num_classes=1)
+    rows, _, valid = _prepare.prepare(data, num_classes=1)
     low, width = _span(jax.lax.stop_gradient(rows), valid)
     unit = power_of_two(width)  # exact to divide by, and squares neither overflow nor vanish
 
@@ -374,7 +374,7 @@ def _standardizer(x, sample_weight, axis):
     def block_mean(block):
         return jnp.sum(block.weight[:, None] * from_low(block), axis=0), ()
 
-    mean, _ = _rows.fold(block_mean, rows)
+    mean, _ = _fold.fold(block_mean, rows)
 
     def block_moments(block):
         centred = from_low(block) - mean[None, :]
@@ -382,7 +382,7 @@ def _standardizer(x, sample_weight, axis):
         return (jnp.sum(weighted, axis=0), jnp.sum(weighted * centred, axis=0)), ()
 
     # What rounding left of the first moment corrects both.
-    (first, second), _ = _rows.fold(block_moments, rows)
+    (first, second), _ = _fold.fold(block_moments, rows)
     variance = second - first**2
     varies = variance > 0
     scale = jnp.where(varies, unit * jnp.sqrt(jnp.where(varies, variance, 1)), 1)
@@ -400,7 +400,7 @@ def _span(rows: _rows.Rows, valid: jax.Array) -> tuple[jax.Array, jax.Array]:
         high = jnp.max(jnp.where(present, block.x, -jnp.inf), axis=0)
         return (), (high, jnp.max(jnp.where(present, -block.x, -jnp.inf), axis=0))
 
-    _, (high, minus_low) = _rows.fold(extremes, rows)
+    _, (high, minus_low) = _fold.fold(extremes, rows)
     return jnp.where(valid, -minus_low, 0), jnp.where(valid, high + minus_low, 0)
 
 

@@ -21,8 +21,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg
-from jaxlin._base import _checks, _options, _words
-from jaxlin._data import _rows
+from jaxlin._base import _checks, _mesh, _options, _words
+from jaxlin._data import _fold, _prepare
 from jaxlin._linalg import dot
 from jaxlin._moments import _bayes, _flat, _scatter, _statistics
 from jaxlin.types import Hyperplane, Info, Status
@@ -294,10 +294,10 @@ def _projected(projection, y, sample_weight, axis):
     member = jnp.stack([y < 1, y > 0])
     weight = jnp.where(member, sample_weight[None, :], 0)
     sums = jnp.sum(weight, axis=1), jnp.sum(weight * projection[None, :], axis=1)
-    (size, total), _ = _rows.across(sums, (), axis)
+    (size, total), _ = _mesh.across(sums, (), axis)
     mean = total / jnp.where(size > 0, size, 1)
     apart = jnp.where(member, projection[None, :] - mean[:, None], 0)
-    return size, mean, _rows.across(jnp.sum(weight * apart**2, axis=1), (), axis)[0]
+    return size, mean, _mesh.across(jnp.sum(weight * apart**2, axis=1), (), axis)[0]
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -310,7 +310,7 @@ def _fit(threshold, data):
     flat = dot(dot(apart, inverse.wide), inverse.wide.T)
     weights = jnp.where(inverse.told >= Status.QUASI_SEPARABLE, flat, weights)
     origin = s.centre + _scatter.mean(s)
-    projection = _rows.map_rows(lambda block: dot(block.x - origin[None, :], weights), rows)
+    projection = _fold.map_rows(lambda block: dot(block.x - origin[None, :], weights), rows)
     weight = rows.weight * jnp.where(valid, total, 0)
     shared = {} if rows.axis.name is None else {"axis_name": rows.axis.name}
     cut = threshold(projection, rows.y, sample_weight=weight, **shared)
@@ -328,10 +328,10 @@ def _fit(threshold, data):
 
 @jax.jit
 def _criterion(data, direction):
-    rows, total, valid = _rows.prepare(data, num_classes=2)
+    rows, total, valid = _prepare.prepare(data, num_classes=2)
     rows = _scatter.in_units(rows)
     direction = _in_units(direction[:, None], rows.unit)[:, 0]
-    projection = _rows.map_rows(lambda block: dot(block.x, direction), rows)
+    projection = _fold.map_rows(lambda block: dot(block.x, direction), rows)
     _, mean, scatter = _projected(projection, rows.y, rows.weight * total, rows.axis)
     return jnp.where(valid, (mean[1] - mean[0]) ** 2 / jnp.sum(scatter), jnp.nan)
 

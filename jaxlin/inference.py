@@ -50,11 +50,11 @@ from jax.flatten_util import ravel_pytree
 from jax.scipy import special
 
 from jaxlin import _linalg
-from jaxlin._base import _checks, _codes
+from jaxlin._base import _checks, _codes, _mesh
 from jaxlin._batch import _draws
-from jaxlin._data import _implicit, _rows
+from jaxlin._data import _fold, _prepare, _rows
 from jaxlin._infer import _estimate, _separation
-from jaxlin._linalg import dot
+from jaxlin._linalg import _implicit, dot
 from jaxlin._smooth import _frame
 from jaxlin.losses import Loss
 from jaxlin.types import Hyperplane, Info, Linear, Status
@@ -735,11 +735,11 @@ def _proper(e: _estimate.Estimate, check: bool) -> jax.Array:
 @functools.partial(jax.jit, static_argnums=0)
 def _aliased(bias, data):
     data = jax.lax.stop_gradient(data)
-    rows, _, valid = _rows.prepare(data, num_classes=2)
+    rows, _, valid = _prepare.prepare(data, num_classes=2)
     _, d = data.x.shape
     problem = _frame.make(rows, jnp.zeros(d, rows.weight.dtype), bias)
     z = _frame.standard(problem, _rows.clean(rows))
-    z = _rows.where_rows(rows.weight > 0, jnp.sqrt(rows.weight)[:, None] * z)
+    z = _mesh.where_rows(rows.weight > 0, jnp.sqrt(rows.weight)[:, None] * z)
     asked = jnp.ones(d, bool) if rows.feature_mask is None else rows.feature_mask
     return valid & asked & _linalg.given_by_those_before(z), valid
 
@@ -770,7 +770,7 @@ def _sandwich(model, kind, num_clusters, check, arguments, clusters):
             each = pulls(block)
             return dot(each.T, each), ()
 
-        square, _ = _rows.fold(squares, e.problem.rows)
+        square, _ = _fold.fold(squares, e.problem.rows)
         groups, ok = None, jnp.bool_(True)
     else:
         # The numbers of those that have rows with weight; others have no part.
@@ -797,7 +797,7 @@ def _known(left: jax.Array) -> jax.Array:
 
 def _cluster_sums(e, pulls, clusters, num_clusters):
     rows = e.problem.rows
-    each = _rows.map_rows(pulls, rows)
+    each = _fold.map_rows(pulls, rows)
     total = functools.partial(jax.ops.segment_sum, segment_ids=clusters, num_segments=num_clusters)
     return total(each), total((rows.weight > 0).astype(each.dtype))
 
@@ -815,7 +815,7 @@ def _likelihood_ratio(model, check, arguments, null, degrees):
         felt = (block.weight > 0) | jnp.isfinite(each)
         return jnp.sum(block.weight * jnp.where(felt, each, 0)), ()
 
-    gain, _ = _rows.fold(differences, e.problem.rows)
+    gain, _ = _fold.fold(differences, e.problem.rows)
     statistic = _estimate.said(2 * e.total * gain, _proper(e, check))
     if degrees is None:
         seen = jnp.bool_(e.problem.basis is None) | e.problem.used[0]
@@ -863,9 +863,9 @@ def _influence(model, check, arguments):
     def of_block(block):
         z, _, slope, _ = _estimate.whole(model, e, block)
         moved = dot(_estimate.gradients(e, z, slope), solved) + held[None, :]
-        return _rows.where_rows(block.ok, -moved / e.total)
+        return _mesh.where_rows(block.ok, -moved / e.total)
 
-    flat = _rows.map_rows(of_block, rows)
+    flat = _fold.map_rows(of_block, rows)
     _, back = ravel_pytree(arguments.params)
     return jax.vmap(back)(_estimate.said(flat, _proper(e, check) & e.of_form))
 
@@ -893,7 +893,7 @@ def _left_out(model, check, arguments):
         away = step if e.problem.basis is None else dot(step, e.problem.basis.T)
         return scores + away
 
-    left_out = _estimate.said(_rows.map_rows(of_block, rows), _proper(e, check))
+    left_out = _estimate.said(_fold.map_rows(of_block, rows), _proper(e, check))
     if e.problem.basis is None:
         return left_out[:, 0]
     absent = ~jnp.any(e.problem.basis != 0, axis=1)
@@ -906,7 +906,7 @@ def _separation_of(bias, params, data, reference):
     params, data = jax.lax.stop_gradient((params, data))
     k = len(params.bias) if isinstance(params, Linear) else None
     (_, d), dtype = data.x.shape, params.weights.dtype
-    rows, _, valid = _rows.prepare(data, num_classes=k or 2)
+    rows, _, valid = _prepare.prepare(data, num_classes=k or 2)
     classes = jnp.arange(k or 2, dtype=rows.y.dtype)
     here = rows.weight > 0
     present = jnp.any(here[:, None] & (rows.y[:, None] == classes[None, :]), axis=0)
@@ -928,7 +928,7 @@ def _separation_of(bias, params, data, reference):
     unit = problem.unit[None, :]
     start = jnp.where(unit > 0, start / jnp.where(unit > 0, unit, 1), 0)
     start = jnp.where(jnp.all(jnp.isfinite(start)), start, 0)
-    demands = _separation.Demands(_rows.where_rows(here, z), contrasts, live)
+    demands = _separation.Demands(_mesh.where_rows(here, z), contrasts, live)
     found = _separation.decide(demands, start.reshape(-1))
     flat, back = _to_user_units(problem, z, bias)
     used = jnp.repeat(problem.used, z.shape[1])

@@ -29,9 +29,9 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg
-from jaxlin._base import _checks, _words
+from jaxlin._base import _checks, _mesh, _words
 from jaxlin._batch import _lanes
-from jaxlin._data import _rows
+from jaxlin._data import _fold, _prepare
 from jaxlin._linalg import dot
 from jaxlin._moments import _bayes, _closed_form, _flat, _scatter
 from jaxlin.moments import ClassMoments, TiedMoments, tied
@@ -339,15 +339,15 @@ _closed_form.OFFERS[fit] = _closed_form.Offer(
 @jax.jit
 def _ledoit_wolf(data):
     n, d = data.x.shape
-    n = n * _rows.devices(data.axis)
-    rows, total, valid = _rows.prepare(data, num_classes=n)
+    n = n * _mesh.devices(data.axis)
+    rows, total, valid = _prepare.prepare(data, num_classes=n)
     # Class means by segments: there may be as many classes as rows.
 
     def first(block):
         size = jax.ops.segment_sum(block.weight, block.y, num_segments=n)
         return (size, dot(block.weight, block.x)), ()
 
-    (size, centre), _ = _rows.fold(first, rows)
+    (size, centre), _ = _fold.fold(first, rows)
 
     def deviation(block):
         return block.x - centre[None, :]
@@ -359,7 +359,7 @@ def _ledoit_wolf(data):
         largest = jnp.max(jax.lax.stop_gradient(reach), initial=0)
         return jax.ops.segment_sum(weighted, block.y, num_segments=n), largest
 
-    sums, largest = _rows.fold(class_sums, rows)
+    sums, largest = _fold.fold(class_sums, rows)
     mean = sums / jnp.where(size > 0, size, 1)[:, None]
     # In units near the rows' own, or fourth powers would leave the range.
     unit = 1 / _linalg.power_of_two(largest)
@@ -373,7 +373,7 @@ def _ledoit_wolf(data):
         fourth = jnp.sum(block.weight * jnp.sum(z * z, axis=1) ** 2)
         return (fourth, dot((z * block.weight[:, None]).T, z)), ()
 
-    (fourth, scatter), _ = _rows.fold(squares, rows)
+    (fourth, scatter), _ = _fold.fold(squares, rows)
     mask = data.feature_mask
     there = jnp.ones(d, scatter.dtype) if mask is None else mask.astype(scatter.dtype)
     level = jnp.trace(scatter) / jnp.maximum(jnp.sum(there), 1)

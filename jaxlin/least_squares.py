@@ -45,8 +45,8 @@ import jax.numpy as jnp
 from jaxlin import _linalg, linear
 from jaxlin._base import _checks, _codes, _words
 from jaxlin._batch import _lanes
-from jaxlin._data import _implicit, _rows
-from jaxlin._linalg import dot
+from jaxlin._data import _fold
+from jaxlin._linalg import _implicit, dot
 from jaxlin._moments import _bayes, _closed_form, _scatter, _statistics
 from jaxlin.moments import ClassMoments, RegressionMoments, TiedMoments, tied
 from jaxlin.types import Hyperplane, Info, Linear, Status
@@ -418,7 +418,7 @@ def _refine(found: _Found, rows, l2, targets, bias) -> _Found:
             pull = error * block.weight[:, None]
             return (dot(pull.T, z), jnp.sum(pull * error)), ()
 
-        (pull, square), _ = _rows.fold(errors, rows, entries)
+        (pull, square), _ = _fold.fold(errors, rows, entries)
         moved = dot(pull[:, :-1] - still.weights * l2[None, :], inverse)
         return moved, pull[:, -1], (square + jnp.sum(l2[None, :] * still.weights**2)) / 2
 

@@ -41,9 +41,9 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg, losses, solvers
-from jaxlin._base import _checks, _words
-from jaxlin._data import _implicit, _rows
-from jaxlin._linalg import dot
+from jaxlin._base import _checks, _mesh, _words
+from jaxlin._data import _fold, _prepare, _rows
+from jaxlin._linalg import _implicit, dot
 from jaxlin._smooth import _frame, _passes, _proof, _risk
 from jaxlin.types import Hyperplane, Info, Linear, Status
 
@@ -237,7 +237,7 @@ def fit_firth(
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _fit_firth(bias, complete, data, offset, tol, max_steps):
-    rows, total, valid = _rows.prepare(data, num_classes=2, offset=offset)
+    rows, total, valid = _prepare.prepare(data, num_classes=2, offset=offset)
     valid &= (tol >= 0) & (max_steps >= 0)
     rows = _rows.where(valid, rows)
     # A lane that is not valid has no column in play, and so a minimum.
@@ -321,12 +321,12 @@ def _mean_loss(theta, problem):
         scores = dot(z, theta)
         if block.offset is not None:
             scores = scores + block.offset
-        scores = _rows.where_rows(block.ok, scores)
-        value = _rows.where_rows(block.ok, losses.logistic(scores, block.y))
+        scores = _mesh.where_rows(block.ok, scores)
+        value = _mesh.where_rows(block.ok, losses.logistic(scores, block.y))
         curve = block.weight * jax.vmap(jax.hessian(losses.logistic))(scores, block.y)
         return (jnp.sum(block.weight * value), dot((z * curve[:, None]).T, z)), ()
 
-    return _rows.fold(sums, problem.rows)[0]
+    return _fold.fold(sums, problem.rows)[0]
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
@@ -334,7 +334,7 @@ def _fit(spec, k, data, l2, offset, init, tol, max_steps):
     rows, valid = _risk.prepare(spec, data, k, offset, l2, tol, max_steps)
     start = None if init is None else jax.tree.map(lambda a: a[None], Linear(*init))
     valid, start = _risk.begin(spec, rows, valid, start)
-    zero, one = _rows.present(rows, 2)
+    zero, one = _prepare.present(rows, 2)
     found, info, unsettled = _risk.fit(
         spec,
         rows,

@@ -18,8 +18,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg, linear
-from jaxlin._base import _checks, _codes
-from jaxlin._data import _rows
+from jaxlin._base import _checks, _codes, _mesh
+from jaxlin._data import _fold, _rows
 from jaxlin.types import Hyperplane, Linear
 
 Loss = Callable[[jax.Array, jax.Array], jax.Array]
@@ -349,7 +349,7 @@ def _objective(loss, params, x, y, l2, sample_weight, offset):
     finite = jnp.all(jnp.isfinite(x), axis=1)
     if offset is not None:
         finite &= jnp.isfinite(offset) if offset.ndim == 1 else jnp.all(jnp.isfinite(offset), 1)
-        offset = _rows.where_rows(finite, offset)
+        offset = _mesh.where_rows(finite, offset)
     weight = jnp.where(finite, weight, jax.lax.stop_gradient(weight))
     rows = _rows.Rows(
         x=x,
@@ -368,7 +368,7 @@ def _objective(loss, params, x, y, l2, sample_weight, offset):
         absent = (block.weight == 0) & ~(block.ok & jnp.isfinite(each))
         return jnp.sum(jnp.where(absent, 0, block.weight * jnp.where(absent, 0, each))), ()
 
-    mean, _ = _rows.fold(block_sum, rows)
+    mean, _ = _fold.fold(block_sum, rows)
     mean = jnp.where(jnp.any((weight != 0) & ~finite), jnp.nan, mean)
     weights = params.weights.astype(dtype)
     # An infinite weight that no penalty sees must not make NaN.

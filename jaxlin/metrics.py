@@ -23,7 +23,7 @@ import numpy as np
 
 from jaxlin import losses
 from jaxlin._base import _checks
-from jaxlin._data._rows import where_rows
+from jaxlin._base._mesh import where_rows
 
 
 def accuracy(scores: Any, y: Any, *, sample_weight: Any = None) -> jax.Array:

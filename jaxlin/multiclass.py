@@ -23,9 +23,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlin import linear, pairwise
-from jaxlin._base import _checks, _options, _words
+from jaxlin._base import _checks, _mesh, _options, _words
 from jaxlin._batch import _lanes
-from jaxlin._data import _rows
+from jaxlin._data import _prepare
 from jaxlin.types import Hyperplane, Info, Linear, Pairwise, Status
 
 Fit = Callable[..., tuple[Any, Info]]
@@ -207,9 +207,9 @@ def _rows_of_pairs(y: jax.Array, k: int) -> np.ndarray | None:
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
 def _one_vs_rest(fit, k, static, data, key, traced):
-    rows, _, valid = _rows.prepare(data, num_classes=k)
+    rows, _, valid = _prepare.prepare(data, num_classes=k)
     members = rows.y[None, :] == jnp.arange(k, dtype=rows.y.dtype)[:, None]
-    present = _rows.any_rows(members.T & (rows.weight > 0)[:, None], rows.axis)
+    present = _mesh.any_rows(members.T & (rows.weight > 0)[:, None], rows.axis)
     options = _options.join(_options.Options(static, traced))
     if data.sample_weight is not None:
         options["sample_weight"] = data.sample_weight
@@ -231,11 +231,11 @@ def _one_vs_one(fit, k, static, data, key, traced, own=None):
     """`own`: the rows of each pair, see `_rows_of_pairs`."""
     if k < 2:
         raise ValueError(f"num_classes: expected at least 2, got {k}")
-    rows, _, valid = _rows.prepare(data, num_classes=k)
+    rows, _, valid = _prepare.prepare(data, num_classes=k)
     first, second = (jnp.asarray(a, rows.y.dtype) for a in pairwise.pairs(k))
     classes = jnp.arange(k, dtype=rows.y.dtype)
     seen = (rows.y[None, :] == classes[:, None]) & (rows.weight > 0)[None, :]
-    present = _rows.any_rows(seen.T, rows.axis)
+    present = _mesh.any_rows(seen.T, rows.axis)
     options = _options.join(_options.Options(static, traced))
     dtype = _checks.working_dtype(data.x)
     given = data.sample_weight

@@ -36,8 +36,8 @@ import numpy as np
 
 from jaxlin._base import _checks, _loops, _words
 from jaxlin._batch import _visits
-from jaxlin._data import _implicit, _rows
-from jaxlin._linalg import dot, power_of_two
+from jaxlin._data import _fold, _prepare, _rows
+from jaxlin._linalg import _implicit, dot, power_of_two
 from jaxlin.types import Hyperplane, Info, Status
 
 
@@ -352,7 +352,7 @@ def _checked_fit(method, x, y, key, init, step_size, max_epochs, sample_weight, 
 
 @partial(jax.jit, static_argnames=("method", "bias"))
 def _fit(method, data, key, init, step_size, max_epochs, *, bias):
-    rows, _, valid = _rows.prepare(data, num_classes=2)
+    rows, _, valid = _prepare.prepare(data, num_classes=2)
     start, usable = _start(data, init, bias)
     valid &= usable & (max_epochs >= 0) & (step_size >= 0) & jnp.isfinite(step_size)
     task = _task(rows, valid, data, key, step_size, bias)
@@ -506,7 +506,7 @@ def _verdict(rows, params):
             loss=jnp.sum(jnp.where(wrong, -block.weight * agreement, 0)),
         ), ()
 
-    sums, _ = _rows.fold(judge, rows)
+    sums, _ = _fold.fold(judge, rows)
     total = jnp.sum(rows.weight)
     total = jnp.where(total > 0, total, 1)
     return sums._replace(share=sums.share / total, loss=sums.loss / total)
@@ -539,8 +539,8 @@ def _criterion(params, data):
         agreement = (2 * block.y.astype(block.x.dtype) - 1) * _scores(block.x, params)
         return jnp.sum(block.weight * jnp.where(agreement <= 0, -agreement, 0)), ()
 
-    total, _ = _rows.fold(block_sum, _unscaled(data))
-    return jnp.where(_rows.prepare(data, num_classes=2)[2], total, jnp.nan)
+    total, _ = _fold.fold(block_sum, _unscaled(data))
+    return jnp.where(_prepare.prepare(data, num_classes=2)[2], total, jnp.nan)
 
 
 @partial(jax.jit, static_argnames="bias")
@@ -555,15 +555,15 @@ def _mistake_bound(params, data, *, bias):
         each = (size, -agreement, block.weight, -block.weight)
         return (), tuple(jnp.max(jnp.where(block.weight != 0, a, -jnp.inf)) for a in each)
 
-    _, (size, short, heaviest, lightest) = _rows.fold(extremes, _unscaled(data))
+    _, (size, short, heaviest, lightest) = _fold.fold(extremes, _unscaled(data))
     bound = size * length / short**2 * (heaviest / -lightest)
-    valid = _rows.prepare(data, num_classes=2)[2]
+    valid = _prepare.prepare(data, num_classes=2)[2]
     return jnp.where(valid, jnp.where(short < 0, bound, jnp.inf), jnp.nan)
 
 
 def _unscaled(data):
     """Rows that keep the given weights, and the labels of rows without any."""
-    rows, _, _ = _rows.prepare(data, num_classes=2)
+    rows, _, _ = _prepare.prepare(data, num_classes=2)
     return rows._replace(weight=_given_weight(data), y=(data.y > 0).astype(jnp.int32))
 
 

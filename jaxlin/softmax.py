@@ -28,7 +28,7 @@ import jax.numpy as jnp
 
 from jaxlin import _linalg, losses, solvers
 from jaxlin._base import _checks, _codes, _words
-from jaxlin._data import _rows
+from jaxlin._data import _prepare
 from jaxlin._smooth import _frame, _passes, _risk
 from jaxlin.types import Info, Linear
 
@@ -213,7 +213,7 @@ def from_reference(params: Linear) -> Linear:
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _fit(spec, k, data, l2, offset, init, tol, max_steps):
     rows, valid = _risk.prepare(spec, data, k, offset, l2, tol, max_steps)
-    present = _rows.present(rows, k)
+    present = _prepare.present(rows, k)
     if init is not None:
         init = Linear(
             weights=jnp.where(present[:, None], init.weights, 0),

@@ -28,7 +28,7 @@ from jax.flatten_util import ravel_pytree
 
 from jaxlin import _linalg
 from jaxlin._base import _checks, _words
-from jaxlin._data import _implicit
+from jaxlin._linalg import _implicit
 from jaxlin._smooth import _iterate
 from jaxlin.types import Info, Status
 

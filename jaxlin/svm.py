@@ -44,8 +44,8 @@ import jax.numpy as jnp
 from jaxlin import linear, losses
 from jaxlin._base import _checks, _words
 from jaxlin._batch import _lanes
-from jaxlin._data import _implicit, _rows
-from jaxlin._linalg import dot
+from jaxlin._data import _prepare
+from jaxlin._linalg import _implicit, dot
 from jaxlin._margin import _crammer_singer, _margin
 from jaxlin._margin._gap import Kind
 from jaxlin._smooth import _frame, _risk
@@ -390,9 +390,9 @@ def _run(kind, bias, *arguments):
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
 def _fit(kind, bias, complete, data, l2, tol, max_steps):
-    rows, _, valid = _rows.prepare(data, num_classes=2)
+    rows, _, valid = _prepare.prepare(data, num_classes=2)
     valid &= jnp.all((l2 > 0) & jnp.isfinite(l2)) & (tol >= 0) & (max_steps >= 0)
-    zero, one = _rows.present(rows, 2)
+    zero, one = _prepare.present(rows, 2)
     usable = valid & zero & one
     rows = rows._replace(weight=jnp.where(usable, rows.weight, 0))
     l2 = jnp.where(valid, l2, 1)
@@ -447,7 +447,7 @@ def _without_slope_at_0(rows):
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _fit_joint(k, bias, data, l2, tol, max_steps):
-    rows, _, valid = _rows.prepare(data, num_classes=k)
+    rows, _, valid = _prepare.prepare(data, num_classes=k)
     valid &= jnp.all((l2 > 0) & jnp.isfinite(l2)) & (tol >= 0) & (max_steps >= 0)
     truth = rows.y[:, None] == jnp.arange(k, dtype=rows.y.dtype)[None, :]
     present = jnp.any(truth & (rows.weight > 0)[:, None], axis=0)

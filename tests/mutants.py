@@ -943,7 +943,7 @@ FAULTS = [
         ),
         (
             "rows in two blocks count twice",
-            "unseen = _rows.where_rows(block.weight > 0, block.y)",
+            "unseen = _mesh.where_rows(block.weight > 0, block.y)",
             "unseen = block.y",
             "svm::columns_are_held_or_made_anew",
         ),
@@ -1100,7 +1100,7 @@ FAULTS = [
         ),
     ),
     *of(
-        "_data/_rows.py",
+        "_data/_fold.py",
         (
             "a part of the entries is left out",
             "for j in range(SIDES):",
@@ -1108,16 +1108,37 @@ FAULTS = [
             "rows::folds_by_entries_are_direct_sums",
         ),
         (
-            "shapes of another rank",
-            "jax.eval_shape(lambda: f(take(0))[0])",
-            "(lambda o: o.update(shape=o.shape[1:]))(jax.eval_shape(lambda: f(take(0))))",
-            "distributed::on_eight_devices",
-        ),
-        (
             "a row between two blocks is lost",
             "unseen = start + jnp.arange(size) >= i * size",
             "unseen = start + jnp.arange(size) > i * size",
             "rows::every_row_is_seen_once",
+        ),
+        (
+            "a row of the next class",
+            "inside = at < ends[c]",
+            "inside = at <= ends[c]",
+            "closed_forms::many_row_blocks_are_one",
+        ),
+        (
+            "maxima are not below 0",
+            "-(-n // size),\n        sums,\n        _loops.filled(maxima, -jnp.inf)",
+            "-(-n // size),\n        sums,\n        _loops.filled(maxima, 0)",
+            "rows::every_row_is_seen_once",
+        ),
+        (
+            "a block's sum is begun from the sum so far",
+            "return jax.tree.map(jnp.atleast_1d, sums)",
+            "return sums",
+            "rows::many_small_terms_keep_their_digits",
+        ),
+    ),
+    *of(
+        "_data/_rows.py",
+        (
+            "shapes of another rank",
+            "jax.eval_shape(lambda: f(take(0))[0])",
+            "(lambda o: o.update(shape=o.shape[1:]))(jax.eval_shape(lambda: f(take(0))))",
+            "distributed::on_eight_devices",
         ),
         (
             "a class too many",
@@ -1132,40 +1153,25 @@ FAULTS = [
             "rows::masked_columns_are_zeros",
         ),
         (
+            "NaN is usable",
+            "fine = jnp.abs(block.astype(dtype)) <= safe_range(dtype)",
+            "fine = ~(jnp.abs(block.astype(dtype)) > safe_range(dtype))",
+            "rows::invalid_data_lose_all_weight",
+        ),
+    ),
+    *of(
+        "_data/_prepare.py",
+        (
             "the sum of the weights, shrunk",
             "return rows, total * largest / SHRINK, valid",
             "return rows, total * largest, valid",
             "rows::weights_are_normalised_without_overflow",
         ),
         (
-            "NaN is usable",
-            "fine = jnp.abs(block.astype(dtype)) <= safe_range(dtype)",
-            "fine = ~(jnp.abs(block.astype(dtype)) > safe_range(dtype))",
-            "rows::invalid_data_lose_all_weight",
-        ),
-        (
-            "a row of the next class",
-            "inside = at < ends[c]",
-            "inside = at <= ends[c]",
-            "closed_forms::many_row_blocks_are_one",
-        ),
-        (
             "a negative weight is a weight",
             "jnp.where(present, ok & label_fits, True) & (given >= 0)",
             "jnp.where(present, ok & label_fits, True)",
             "rows::invalid_data_lose_all_weight",
-        ),
-        (
-            "maxima are not below 0",
-            "-(-n // size),\n        sums,\n        _loops.filled(maxima, -jnp.inf)",
-            "-(-n // size),\n        sums,\n        _loops.filled(maxima, 0)",
-            "rows::every_row_is_seen_once",
-        ),
-        (
-            "a block's sum is begun from the sum so far",
-            "return jax.tree.map(jnp.atleast_1d, sums)",
-            "return sums",
-            "rows::many_small_terms_keep_their_digits",
         ),
     ),
     *of(
@@ -1350,7 +1356,7 @@ FAULTS = [
         ),
     ),
     *of(
-        "_data/_rows.py",
+        "_data/_maxima.py",
         (
             "by rows the largest of rows without weight",
             "jnp.where(held[None, :], row[:, None], 0)",
@@ -1512,7 +1518,7 @@ FAULTS = [
         ),
     ),
     *of(
-        "_data/_implicit.py",
+        "_linalg/_implicit.py",
         (
             "what was found keeps no derivative",
             "jnp.issubdtype(leaf.dtype, jnp.inexact)]",

@@ -10,7 +10,7 @@ import pytest
 from jaxlin import least_squares, logistic, softmax
 from jaxlin._base import _platform
 from jaxlin._batch import _lanes
-from jaxlin._data import _rows
+from jaxlin._data import _maxima
 from jaxlin._smooth import _passes, _risk
 from jaxlin.types import Status
 
@@ -141,29 +141,29 @@ def test_lanes_that_share_all_but_weights_are_single_fits(name, kind):
 )
 def test_the_largest_of_rows_with_weight_by_lanes(monkeypatch, limits):
     for name, value in limits.items():
-        monkeypatch.setattr(_rows, name, value)
+        monkeypatch.setattr(_maxima, name, value)
     rng = np.random.default_rng(0)
     weight, a = rng.integers(0, 2, (9, 6)).astype(float), rng.random((6, 4))
     weight[0], a[2] = 0, np.inf
     weight[:, 2] = 0
     a[:2, 3] = 2  # equal
     each = np.stack([np.max(np.where(w[:, None] > 0, a, 0), axis=0) for w in weight])
-    of_lanes = jax.vmap(_rows.largest, (0, None))
+    of_lanes = jax.vmap(_maxima.largest, (0, None))
     np.testing.assert_array_equal(of_lanes(weight, a), each)
     twice = jax.vmap(of_lanes)(np.stack([weight] * 2), np.stack([a, 2 * a]))
     np.testing.assert_array_equal(twice, np.stack([each, 2 * each]))
-    own = jax.vmap(_rows.largest)(weight, np.stack([a] * 9))
+    own = jax.vmap(_maxima.largest)(weight, np.stack([a] * 9))
     np.testing.assert_array_equal(own, each)
 
 
 def test_each_rank_is_told_from_the_others(monkeypatch):
     """Alone and before all that are smaller, in lanes that are on a mesh axis of their own too."""
-    monkeypatch.setattr(_rows, "ROW_ENTRIES", 1)
+    monkeypatch.setattr(_maxima, "ROW_ENTRIES", 1)
     n = 30
     a = np.random.default_rng(0).permuted(np.tile(np.arange(1.0, n + 1), (3, 1)), axis=1).T
     for weight in np.eye(n), np.tri(n), np.tri(n).T:
         each = np.stack([np.max(np.where(w[:, None] > 0, a, 0), axis=0) for w in weight])
-        of_lanes = jax.jit(jax.vmap(_rows.largest, (0, None)))
+        of_lanes = jax.jit(jax.vmap(_maxima.largest, (0, None)))
         np.testing.assert_array_equal(of_lanes(weight, a), each)
         lanes = jax.P("lanes")
         mesh = jax.make_mesh((1,), ("lanes",), axis_types=(jax.sharding.AxisType.Auto,))

@@ -26,7 +26,7 @@ from jaxlin import (
     solvers,
 )
 from jaxlin._base import _checks
-from jaxlin._data import _rows
+from jaxlin._data import _prepare
 from jaxlin._smooth import _frame
 from tests import exact
 from tests.public import thorough
@@ -957,7 +957,7 @@ def test_sums_tell_what_is_no_number_in_a_row_without_weight(value, bias):
     weight = np.ones(len(x))
     weight[7] = 0
     data = _checks.table(x, y, sample_weight=weight)
-    rows, *_ = _rows.prepare(data, num_classes=2, trusted=True)
+    rows, *_ = _prepare.prepare(data, num_classes=2, trusted=True)
     no_penalty = jnp.zeros(3)
     assert _frame.make(rows, no_penalty, bias).bounded
     spoiled = rows._replace(x=rows.x.at[7, 1].set(value))

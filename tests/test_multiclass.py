@@ -11,7 +11,7 @@ import pytest
 import jaxlin
 from jaxlin import fisher, logistic, multiclass, pairwise, perceptron, svm
 from jaxlin._base import _checks
-from jaxlin._data import _rows
+from jaxlin._data import _prepare
 from jaxlin.types import Hyperplane, Info, Linear, Pairwise, Status
 from tests.public import thorough
 
@@ -38,7 +38,7 @@ def centroids(x, y, *, sample_weight=None, l2=0.0, transform=identity, bias=True
 
 @partial(jax.jit, static_argnums=(2, 3))
 def _centroids(data, l2, transform, bias):
-    rows, _, valid = _rows.prepare(data, num_classes=2)
+    rows, _, valid = _prepare.prepare(data, num_classes=2)
     x = jnp.where(rows.ok[:, None], data.x, 0)
     totals = [jnp.sum(jnp.where(rows.y == c, rows.weight, 0)) for c in (0, 1)]
     m0, m1 = (

@@ -11,7 +11,7 @@ import pytest
 
 from jaxlin import fisher, lda, logistic
 from jaxlin._base import _checks, _platform
-from jaxlin._data import _rows
+from jaxlin._data import _fold, _prepare, _rows
 from jaxlin._data._rows import BLOCK_ENTRIES, MIN_BLOCK_ROWS
 
 D = 200
@@ -49,7 +49,7 @@ def direct(data, x=None):
 
 @jax.jit
 def folded(data):
-    return _rows.fold(moments, _rows.prepare(data, num_classes=3)[0])
+    return _fold.fold(moments, _prepare.prepare(data, num_classes=3)[0])
 
 
 def assert_folds(result, expected, eps):
@@ -68,10 +68,10 @@ def test_folds_are_direct_sums(n, dtype):
     assert_folds(result, direct(data), np.finfo(dtype).eps)
 
 
-SIDE = _rows.SIDE_ENTRIES // D
+SIDE = _fold.SIDE_ENTRIES // D
 
 
-@pytest.mark.parametrize("n", [_rows.SIDES * SIDE + 1, 16 * SIDE, 17 * SIDE - 1, 20 * SIDE])
+@pytest.mark.parametrize("n", [_fold.SIDES * SIDE + 1, 16 * SIDE, 17 * SIDE - 1, 20 * SIDE])
 @pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float32, np.float64])
 def test_folds_by_entries_are_direct_sums(n, dtype):
     data = table(n, dtype)
@@ -81,15 +81,15 @@ def test_folds_by_entries_are_direct_sums(n, dtype):
 
     @jax.jit
     def folded(data):
-        rows, *_ = _rows.prepare(data, num_classes=3)
-        assert _rows.is_long(rows) == _platform.on_cpu()  # elsewhere it is one block
-        assert not _rows.is_long(_rows.take(rows, 0, _rows.SIDES * SIDE))
+        rows, *_ = _prepare.prepare(data, num_classes=3)
+        assert _fold.is_long(rows) == _platform.on_cpu()  # elsewhere it is one block
+        assert not _fold.is_long(_rows.take(rows, 0, _fold.SIDES * SIDE))
 
         def terms(block):
             weight = block.weight[:, None]
             return {"x": weight * block.x}, jnp.where(weight > 0, block.x, -jnp.inf)
 
-        return _rows.fold_entries(terms, rows)
+        return _fold.fold_entries(terms, rows)
 
     sums, largest = direct(data)
     found = folded(data._replace(x=jnp.asarray(junk)))
@@ -109,7 +109,7 @@ def test_many_small_terms_keep_their_digits(name):
             each = block.x[:, 0] * value
             return jnp.matmul(block.weight, each), each if name == "fold_and_map" else ()
 
-        return getattr(_rows, name)(terms, _rows.prepare(data, num_classes=1)[0])[0]
+        return getattr(_rows, name)(terms, _prepare.prepare(data, num_classes=1)[0])[0]
 
     np.testing.assert_allclose(total(data), value, rtol=3e-6)
 
@@ -136,7 +136,7 @@ def test_rows_without_weight_are_not_felt(n, hole):
     x, y = np.array(data.x), np.array(data.y)
     x[absent], y[absent] = hole, 9
     holed = _checks.table(x, y, sample_weight=data.sample_weight)
-    assert _rows.prepare(holed, num_classes=3)[2]
+    assert _prepare.prepare(holed, num_classes=3)[2]
     for mine, clean in zip(
         jax.tree.leaves(folded(holed)), jax.tree.leaves(folded(data)), strict=True
     ):
@@ -167,9 +167,9 @@ def test_half_precision_is_widened_block_by_block():
 @pytest.mark.parametrize("n", [SIZE, 2 * SIZE, 2 * SIZE + 1])
 def test_map_rows_keeps_the_order(n):
     data = table(n)
-    rows, _, _ = _rows.prepare(data, num_classes=3)
+    rows, _, _ = _prepare.prepare(data, num_classes=3)
     np.testing.assert_array_equal(
-        _rows.map_rows(lambda block: block.x[:, :2] + 1, rows), data.x[:, :2] + 1
+        _fold.map_rows(lambda block: block.x[:, :2] + 1, rows), data.x[:, :2] + 1
     )
 
 
@@ -179,8 +179,8 @@ def test_folds_have_derivatives():
     data = table(n)
 
     def mean_square(x, weight):
-        rows, _, _ = _rows.prepare(data._replace(x=x, sample_weight=weight), num_classes=3)
-        return _rows.fold(lambda b: (jnp.sum(b.weight * jnp.sum(b.x**2, axis=1)), ()), rows)[0]
+        rows, _, _ = _prepare.prepare(data._replace(x=x, sample_weight=weight), num_classes=3)
+        return _fold.fold(lambda b: (jnp.sum(b.weight * jnp.sum(b.x**2, axis=1)), ()), rows)[0]
 
     by_x, by_weight = jax.grad(mean_square, argnums=(0, 1))(data.x, data.sample_weight)
     x, weight = np.asarray(data.x), np.asarray(data.sample_weight)
@@ -199,7 +199,7 @@ def prepared(**arguments):
     given = {"x": np.ones((n, 2)), "y": np.array([0, 1, 2, 0, 1, 2]), **arguments}
     offset = given.pop("offset", None)
     data = _checks.table(given.pop("x"), given.pop("y"), **given)
-    return _rows.prepare(data, num_classes=3, offset=offset)
+    return _prepare.prepare(data, num_classes=3, offset=offset)
 
 
 def test_weights_are_normalised_without_overflow():

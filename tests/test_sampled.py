@@ -10,7 +10,7 @@ import pytest
 import jaxlin
 from jaxlin import Hyperplane, Linear, Status, _linalg, logistic, softmax, solvers
 from jaxlin._base import _checks
-from jaxlin._data import _rows
+from jaxlin._data import _prepare
 from jaxlin._smooth import (
     _frame,
     _matrix_free,
@@ -38,7 +38,7 @@ def drawn(n, d, *, dtype=np.float64, seed=0, centre=0.0):
 
 def problem_of(x, y, *, sample_weight=None, offset=None, l2=1e-3):
     data = _checks.table(x, y, sample_weight=sample_weight)
-    rows, *_ = _rows.prepare(data, num_classes=2, offset=offset)
+    rows, *_ = _prepare.prepare(data, num_classes=2, offset=offset)
     return _frame.make(rows, jnp.full(x.shape[1], l2, rows.weight.dtype), True)
 
 
@@ -454,7 +454,7 @@ def test_without_a_penalty_a_part_of_the_rows_is_the_proof(any_size, monkeypatch
 @pytest.mark.parametrize("k", [2, 3])
 def test_a_part_of_the_rows_has_no_more_curvature(k):
     x, y, weight = troubles(2700, k, np.float64)["weighted"]
-    rows, *_ = _rows.prepare(_checks.table(x, y, sample_weight=weight), num_classes=k)
+    rows, *_ = _prepare.prepare(_checks.table(x, y, sample_weight=weight), num_classes=k)
     engine = _risk.SMOOTH[logistic.fit if k == 2 else softmax.fit]
     spec = SPEC._replace(loss=engine.loss, curvature=engine.curvature, agreement=engine.agreement)
     basis = None if k == 2 else _frame.class_basis(jnp.ones(k, bool), x.dtype)
@@ -470,7 +470,7 @@ def test_a_part_of_the_rows_has_no_more_curvature(k):
 
 
 def unpenalised_problem(x, y):
-    rows, *_ = _rows.prepare(_checks.table(x, y), num_classes=2)
+    rows, *_ = _prepare.prepare(_checks.table(x, y), num_classes=2)
     return _frame.make(rows, jnp.zeros(x.shape[1], x.dtype), True)
 
 

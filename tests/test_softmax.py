@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 import jaxlin
 from jaxlin import _linalg, datasets, linear, logistic, losses, softmax, solvers
 from jaxlin._base import _checks
-from jaxlin._data import _rows
+from jaxlin._data import _prepare
 from jaxlin._smooth import _frame, _passes, _proof, _risk
 from jaxlin.types import Linear, Status
 from tests.public import assert_close, stack, thorough
@@ -385,8 +385,8 @@ def test_no_row_has_more_leverage_than_the_bound():
     @jax.jit
     @functools.partial(jax.vmap, in_axes=(0, 0, None))
     def both(x, y, weight):
-        rows, *_ = _rows.prepare(_checks.table(x, y, sample_weight=weight), num_classes=3)
-        basis = _frame.class_basis(_rows.present(rows, 3), x.dtype)
+        rows, *_ = _prepare.prepare(_checks.table(x, y, sample_weight=weight), num_classes=3)
+        basis = _frame.class_basis(_prepare.present(rows, 3), x.dtype)
         problem = _frame.make(rows, jnp.zeros(3), True, basis)
         nothing = jnp.zeros((2, 4))
         whole = _linalg.factor(_passes.measure(spec, problem, nothing)[1])
@@ -406,7 +406,7 @@ def test_scores_of_rounding_agree_with_nothing():
     rng = np.random.default_rng(0)
     u = rng.integers(1, 1000, size=2)
     x = np.outer(rng.integers(-(2**40), 2**40, size=400), [-u[1], u[0]]).astype(float)
-    rows, *_ = _rows.prepare(_checks.table(x, np.ones(400, int)), num_classes=2)
+    rows, *_ = _prepare.prepare(_checks.table(x, np.ones(400, int)), num_classes=2)
     problem = _frame.make(rows, jnp.zeros(2), False)
     engine = _risk.SMOOTH[logistic.fit]
     spec = _passes.Spec(engine.loss, engine.curvature, engine.agreement, None, bias=False)

@@ -12,7 +12,7 @@ from sklearn.svm import SVC, LinearSVC
 
 from jaxlin import datasets, features, linear, logistic, losses, perceptron, svm
 from jaxlin._base import _checks
-from jaxlin._data import _rows
+from jaxlin._data import _prepare
 from jaxlin._margin import _gap, _interior
 from jaxlin._smooth import _frame
 from jaxlin.types import Linear, Status
@@ -348,7 +348,7 @@ def test_the_hinge_starts_on_the_central_path(kind, dtype):
     elif kind == "no weight":
         weight[:20] = 0
     data = _checks.table(x.astype(dtype), y, sample_weight=weight.astype(dtype))
-    rows, *_ = _rows.prepare(data, num_classes=2)
+    rows, *_ = _prepare.prepare(data, num_classes=2)
     l2 = jnp.full(4, 1e-3, dtype)
     problem = _frame.make(rows, l2, True)
     problem = _frame.held(_frame.live(problem, rows, l2))

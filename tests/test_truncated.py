@@ -9,7 +9,7 @@ import pytest
 
 from jaxlin import losses, softmax, solvers
 from jaxlin._base import _checks
-from jaxlin._data import _rows
+from jaxlin._data import _fold, _prepare, _rows
 from jaxlin._smooth import _frame, _passes, _plan, _risk, _sampled, _truncated
 from jaxlin.types import Status
 from tests.public import assert_close, stack, thorough
@@ -30,8 +30,8 @@ def problem_of(n, d, *, absent=False):
     weight[3], x[3, 0] = 0, 0.9 * _checks.safe_range(x.dtype)
     x[4, 1], mask = np.nan, np.arange(d) != 1
     data = _checks.table(x, y, sample_weight=weight, feature_mask=mask)
-    rows, *_ = _rows.prepare(data, num_classes=K, offset=jnp.asarray(rng.normal(size=(n, K))))
-    basis = _frame.class_basis(_rows.present(rows, K), x.dtype)
+    rows, *_ = _prepare.prepare(data, num_classes=K, offset=jnp.asarray(rng.normal(size=(n, K))))
+    basis = _frame.class_basis(_prepare.present(rows, K), x.dtype)
     return _frame.make(rows, jnp.where(np.arange(d) == 2, 0.0, 0.3), True, basis)
 
 
@@ -112,7 +112,7 @@ def test_the_sum_and_the_map_are_of_every_row_once():
     def both(block):
         return (jnp.sum(block.weight), jnp.sum(block.weight[:, None] * block.x, 0)), block.x[:, :2]
 
-    sums, each = jax.jit(lambda rows: _rows.fold_and_map(both, rows))(rows)
+    sums, each = jax.jit(lambda rows: _fold.fold_and_map(both, rows))(rows)
     x = np.asarray(_rows.clean(rows).x)
     np.testing.assert_allclose(sums[0], 1, rtol=1e-12)
     np.testing.assert_allclose(sums[1], np.asarray(rows.weight) @ x, rtol=1e-9, atol=1e-12)
@@ -195,7 +195,7 @@ def descend(problem, start, cap):
 def test_directions_of_rounding_are_not_followed():
     """Columns that sum to one leave one of no curvature but that of their last digits."""
     x, y = np.random.default_rng(5).dirichlet(np.ones(4), size=30), np.arange(30) % 2
-    rows, *_ = _rows.prepare(_checks.table(x, y), num_classes=2)
+    rows, *_ = _prepare.prepare(_checks.table(x, y), num_classes=2)
     basis = _frame.class_basis(jnp.ones(2, bool), x.dtype)
     problem = _frame.make(rows, jnp.zeros(4), True, basis)
     point, steps, spent = jax.jit(descend)(problem, jnp.zeros((1, 5)), 100)
@@ -224,7 +224,7 @@ def spread_out(n, *, rare):
     y = np.argmax(x[:, :K] + rng.gumbel(size=(n, K)), axis=1)
     if rare:
         x[:, 3:] *= (np.arange(n) % (n // 3) == 7)[:, None]
-    rows, *_ = _rows.prepare(_checks.table(x, y), num_classes=K)
+    rows, *_ = _prepare.prepare(_checks.table(x, y), num_classes=K)
     basis = _frame.class_basis(jnp.ones(K, bool), x.dtype)
     return _frame.make(rows, jnp.full(5, 1e-9), True, basis)
 
@@ -316,7 +316,7 @@ def test_what_leaves_single_precision_is_not_led_by_it(monkeypatch):
     y, weight = np.argmax(x[:, :K] + rng.gumbel(size=(4000, K)), axis=1), np.ones(4000)
     x[:, 4] *= 1e-60
     x[7, 4], weight[7] = 1, 1e-130
-    rows, *_ = _rows.prepare(_checks.table(x, y, sample_weight=weight), num_classes=K)
+    rows, *_ = _prepare.prepare(_checks.table(x, y, sample_weight=weight), num_classes=K)
     basis = _frame.class_basis(jnp.ones(K, bool), x.dtype)
     problem = _frame.make(rows, jnp.full(5, 1e-9), True, basis)
     assert jnp.max(problem.spread) > 1e39

@@ -10,7 +10,7 @@ import pytest
 
 from jaxlin import logistic, losses, softmax, solvers
 from jaxlin._base import _checks
-from jaxlin._data import _rows
+from jaxlin._data import _prepare
 from jaxlin._smooth import _dual, _frame, _passes, _risk, _wide
 from jaxlin.types import Hyperplane, Status
 from tests.public import assert_close, assert_identical, lane, stack, thorough
@@ -198,10 +198,10 @@ def test_products_alone_find_most_optima(many, bias):
     engine = _risk.SMOOTH[softmax.fit if many else logistic.fit]
     bend = softmax._BEND if many else None
     spec = _passes.Spec(engine.loss, engine.curvature, engine.agreement, None, bias, bend=bend)
-    rows, *_ = _rows.prepare(
+    rows, *_ = _prepare.prepare(
         _checks.table(x, y, sample_weight=weight, soft=True), num_classes=K if many else 2
     )
-    basis = _frame.class_basis(_rows.present(rows, K), float) if many else None
+    basis = _frame.class_basis(_prepare.present(rows, K), float) if many else None
     problem = _frame.make(rows, jnp.full(D, 1e-5), bias, basis)
 
     @jax.jit

@@ -1,1 +1,1 @@
-"""What every layer above uses: checked arguments, messages, options, devices, loops, archives."""
+"""What every layer above uses: arguments, messages, options, devices, loops, archives."""

@@ -9,8 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlin._base import _codes
-from jaxlin._data import _rows
+from jaxlin._base import _codes, _mesh
 
 # Rows whose number is packed with a random one, a power of two.
 MOST_PACKED = 1024
@@ -63,7 +62,7 @@ def bayesian_bootstrap(key, n, draws):
 def balanced(y, weight, k, axis):
     members = _codes.members(y, k)
     share = jnp.sum(jnp.where(members, weight[:, None], 0), axis=0)
-    share, _ = _rows.across(share, (), axis)
+    share, _ = _mesh.across(share, (), axis)
     present = jnp.maximum(jnp.sum(share > 0), 1).astype(weight.dtype)
     factor = jnp.sum(share) / present / jnp.where(share > 0, share, 1)
     # What is wrong with the data a fit is to say, of the data as they are.

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin._base import _checks, _loops, _platform
-from jaxlin._data import _implicit
+from jaxlin._linalg import _implicit
 
 # Of what a chunk works on: lanes of one fit read x together, and each holds some columns of n rows.
 CHUNK_BYTES = 8 * 2**20

@@ -1,1 +1,1 @@
-"""Rows: prepared, in blocks, over devices, from streams; and derivatives of what they give."""
+"""Rows: prepared, in blocks, and from streams."""

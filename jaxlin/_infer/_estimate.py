@@ -14,9 +14,9 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from jaxlin import _linalg
-from jaxlin._base import _checks, _codes
-from jaxlin._data import _implicit, _rows
-from jaxlin._linalg import dot
+from jaxlin._base import _checks, _codes, _mesh
+from jaxlin._data import _fold, _prepare, _rows
+from jaxlin._linalg import _implicit, dot
 from jaxlin._smooth import _frame, _iterate, _passes
 from jaxlin._smooth._frame import Problem
 from jaxlin.types import Hyperplane, Linear
@@ -145,7 +145,7 @@ def at(model: Model, arguments: Given) -> Estimate:
     """Look at the params."""
     params, data, l2, offset, reference = arguments
     k = None if isinstance(params, Hyperplane) else len(params.bias)
-    rows, total, valid = _rows.prepare(data, num_classes=k or 2, offset=offset)
+    rows, total, valid = _prepare.prepare(data, num_classes=k or 2, offset=offset)
     valid &= jnp.all((l2 >= 0) & jnp.isfinite(l2))
     present = jnp.ones(1, bool) if k is None else ~jnp.isneginf(params.bias)
     valid &= (k is None) | (jnp.sum(present) > 1)
@@ -230,7 +230,7 @@ def _curvature_holds(model: Model, problem: Problem, theta: jax.Array, step: jax
         forms = jnp.sum(u[:, None, :, None] * curves * u[:, None, None, :], axis=(2, 3))
         return jnp.sum(block.weight[:, None] * forms, axis=0), ()
 
-    (before, after), _ = _rows.fold(sums, problem.rows)
+    (before, after), _ = _fold.fold(sums, problem.rows)
     penalty = jnp.sum(problem.penalty[None, :] * unit**2)
     return after + penalty >= _iterate.CURVATURE_HELD * (before + penalty)
 
@@ -319,9 +319,9 @@ def _row_derivatives(model, problem, theta, block):
     scores = _frame.scores(problem, u)
     if block.offset is not None:
         scores = scores + block.offset.reshape(u.shape[0], -1)
-    scores = _rows.where_rows(block.ok, scores)
-    slope = _rows.where_rows(block.ok, jax.vmap(jax.grad(model.of_scores))(scores, block.y))
-    curve = _rows.where_rows(block.ok, jax.vmap(jax.hessian(model.of_scores))(scores, block.y))
+    scores = _mesh.where_rows(block.ok, scores)
+    slope = _mesh.where_rows(block.ok, jax.vmap(jax.grad(model.of_scores))(scores, block.y))
+    curve = _mesh.where_rows(block.ok, jax.vmap(jax.hessian(model.of_scores))(scores, block.y))
     curve = _frame.in_basis(problem, jnp.swapaxes(_frame.in_basis(problem, curve), 1, 2))
     return z, scores, _frame.in_basis(problem, slope), curve
 
@@ -339,7 +339,7 @@ def _derivatives(model, problem, theta):
         around = jnp.stack([curve[:, 0, 0], jnp.trace(curve, axis1=1, axis2=2)], axis=1)
         return (dot(each.T, z), dot(pull.T, z), jnp.sum(around, axis=0)), ()
 
-    (square, columns, around), _ = _rows.fold(sums, problem.rows)
+    (square, columns, around), _ = _fold.fold(sums, problem.rows)
     if problem.basis is not None:
         # Softmax does not see a number added to all scores.
         seen = around[0] > jnp.sqrt(jnp.finfo(theta.dtype).eps) * around[1]
@@ -377,4 +377,4 @@ def _largest_leverage(e: Estimate) -> jax.Array:
         return (), jnp.max(jnp.where(block.weight > 0, square, 0))
 
     entries = _rows.BLOCK_ENTRIES // max(1, m * m)
-    return jnp.sqrt(_rows.fold(maxima, e.problem.rows, entries)[1])
+    return jnp.sqrt(_fold.fold(maxima, e.problem.rows, entries)[1])

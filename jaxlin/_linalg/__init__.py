@@ -1,4 +1,4 @@
-"""Linear algebra in small: dense matrices, sums in twice the digits, and control flow."""
+"""Linear algebra in small: matrices, twice the digits, control flow, implicit derivatives."""
 
 from jaxlin._linalg._control import when
 from jaxlin._linalg._dense import (

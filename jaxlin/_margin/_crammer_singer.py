@@ -25,8 +25,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlin import _linalg
-from jaxlin._base import _loops
-from jaxlin._data import _rows
+from jaxlin._base import _loops, _mesh
+from jaxlin._data import _fold, _rows
 from jaxlin._linalg import dot
 from jaxlin._smooth import _frame, _passes
 from jaxlin._smooth._frame import Problem
@@ -213,7 +213,7 @@ def _sums(task: _Task, columns: jax.Array, ratio: jax.Array | None = None):
 
     def products(block):
         z = _frame.columns(problem, block)
-        given = _rows.where_rows(block.weight > 0, block.y)
+        given = _mesh.where_rows(block.weight > 0, block.y)
         left = given[:, :q]
         if ratio is not None:
             curve = _curvature(task.basis, given[:, q:])
@@ -223,7 +223,7 @@ def _sums(task: _Task, columns: jax.Array, ratio: jax.Array | None = None):
 
     given = columns if ratio is None else jnp.concatenate([columns, ratio], axis=1)
     entries = _rows.BLOCK_ENTRIES // (1 if ratio is None else max(1, m * (m + 1) // 4))
-    total, _ = _rows.fold(products, problem.rows._replace(y=given), entries)
+    total, _ = _fold.fold(products, problem.rows._replace(y=given), entries)
     sums = total[:q] * problem.spread[None, :]
     if ratio is None:
         return sums

@@ -18,7 +18,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg
-from jaxlin._data import _rows
+from jaxlin._base import _mesh
+from jaxlin._data import _fold
 from jaxlin._linalg import dot
 from jaxlin._smooth import _frame, _passes
 from jaxlin._smooth._frame import Problem
@@ -258,7 +259,7 @@ def bound(
 def _over_rows(task: Task, *vectors: jax.Array) -> jax.Array:
     """The sum of each of the vectors `(n,)`."""
     sums = jnp.stack([_linalg.inner(a, jnp.ones_like(a)) for a in vectors])
-    return _rows.across(sums, (), task.problem.rows.axis)[0]
+    return _mesh.across(sums, (), task.problem.rows.axis)[0]
 
 
 def products(task: Task, thetas: jax.Array) -> jax.Array:
@@ -279,10 +280,10 @@ def sums(task: Task, pulls: jax.Array) -> jax.Array:
 
     def products(block):
         # The last block may hold rows that were seen, which have no weight there.
-        unseen = _rows.where_rows(block.weight > 0, block.y)
+        unseen = _mesh.where_rows(block.weight > 0, block.y)
         return dot(unseen.T, _frame.columns(problem, block)), ()
 
-    return _rows.fold(products, problem.rows._replace(y=live.T))[0] * problem.spread[None, :]
+    return _fold.fold(products, problem.rows._replace(y=live.T))[0] * problem.spread[None, :]
 
 
 def square(task: Task, curve: jax.Array) -> jax.Array:
@@ -293,7 +294,7 @@ def square(task: Task, curve: jax.Array) -> jax.Array:
         z = _frame.columns(problem, block)
         return dot((z * block.weight[:, None]).T, z), ()
 
-    total, _ = _rows.fold(products, problem.rows._replace(weight=curve), SQUARE_ENTRIES)
+    total, _ = _fold.fold(products, problem.rows._replace(weight=curve), SQUARE_ENTRIES)
     return total * problem.spread[None, :] * problem.spread[:, None]
 
 
@@ -328,4 +329,4 @@ def radius(problem: Problem) -> jax.Array:
         square = jnp.sum(z * z, axis=1)
         return (), jnp.max(jnp.where(block.weight > 0, square, 0))
 
-    return jnp.sqrt(_rows.fold(largest, problem.rows)[1])
+    return jnp.sqrt(_fold.fold(largest, problem.rows)[1])

@@ -19,8 +19,8 @@ import jax.numpy as jnp
 
 from jaxlin import _linalg, losses
 from jaxlin._base import _loops
-from jaxlin._data import _implicit, _rows
-from jaxlin._linalg import dot
+from jaxlin._data import _fold
+from jaxlin._linalg import _implicit, dot
 from jaxlin._margin import _gap, _interior
 from jaxlin._margin._gap import Bound, Kind
 from jaxlin._smooth import _frame, _newton, _passes, _plan, _quasi, _sampled
@@ -220,7 +220,7 @@ def differentiable(
     moved = _frame.leave(still, flat.reshape(theta.shape), bias)
     params = jax.tree.map(lambda a, b: a + (b - jax.lax.stop_gradient(b)), params, moved)
     plane = params.weights[0], params.bias[0]
-    scores = _rows.map_rows(lambda block: dot(block.x, plane[0]) + plane[1], problem.rows)
+    scores = _fold.map_rows(lambda block: dot(block.x, plane[0]) + plane[1], problem.rows)
     sign = jnp.where(problem.rows.y > 0, 1, -1).astype(scores.dtype)
     return params, 2 * jnp.maximum(1 - sign * scores, 0), value
 

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 
 from jaxlin import _linalg
 from jaxlin._base import _checks
-from jaxlin._data import _implicit, _rows
-from jaxlin._linalg import dot
+from jaxlin._data import _fold, _rows
+from jaxlin._linalg import _implicit, dot
 from jaxlin._moments import _scatter, _statistics
 from jaxlin._moments._scatter import Scatter
 from jaxlin.types import Info, Status
@@ -281,7 +281,7 @@ def _differ(groups: int, centred: bool, rows: _rows.Rows, null: jax.Array) -> ja
         return (), _scatter.largest_of_each_class(both, block.weight, own, groups)
 
     # A block is held once more for every null space.
-    _, lower = _rows.fold(ends, rows, _rows.BLOCK_ENTRIES // (4 + len(null)))
+    _, lower = _fold.fold(ends, rows, _rows.BLOCK_ENTRIES // (4 + len(null)))
     if not centred:
         lower = jnp.maximum(lower, 0)
     return jnp.any(jnp.sum(lower, axis=1) > 0)

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlin._base import _checks, _codes
-from jaxlin._data import _rows
+from jaxlin._data import _prepare, _rows
 from jaxlin._linalg import dot
 from jaxlin._moments import _scatter
 from jaxlin.types import Info, Status
@@ -139,7 +139,7 @@ def centred(x: jax.Array, y: jax.Array, seen: jax.Array, k: int) -> Held:
 
 def _felt(x: jax.Array, y: jax.Array, seen: jax.Array, k: int) -> _rows.Rows:
     """The rows in units, of weight 1 where they are seen and hold what may be."""
-    rows, *_ = _rows.prepare(_checks.table(x, y), num_classes=k)
+    rows, *_ = _prepare.prepare(_checks.table(x, y), num_classes=k)
     return _scatter.in_units(rows._replace(weight=(rows.ok & seen).astype(rows.weight.dtype)))
 
 
@@ -156,7 +156,7 @@ def _apart(left: jax.Array, before: jax.Array) -> jax.Array:
 def still(held: Held, x: jax.Array, y: jax.Array, weight: jax.Array, k: int) -> Still:
     """What the labels do not change, in these weights."""
     table = _checks.table(x, y, sample_weight=weight)
-    rows, total, valid = _rows.prepare(table, num_classes=k)
+    rows, total, valid = _prepare.prepare(table, num_classes=k)
     mean = dot(rows.weight, held.x)
     square = dot((held.x * rows.weight[:, None]).T, held.x)
     scatter = square - mean[:, None] * mean[None, :]
@@ -227,7 +227,7 @@ def scatter_of(
       scatter is more than rounding.
     """
     k, d = at.near.shape
-    rows, total, valid = _rows.prepare(_checks.table(x, y, sample_weight=weight), num_classes=k)
+    rows, total, valid = _prepare.prepare(_checks.table(x, y, sample_weight=weight), num_classes=k)
     member = at.member * rows.weight[:, None]
     sums = jnp.concatenate([dot(member.T, at.apart), jnp.sum(member, axis=0)[:, None]], axis=1)
     pairs = dot(member.T, at.pairs) if per_class else dot(rows.weight, at.pairs)

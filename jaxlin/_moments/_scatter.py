@@ -19,8 +19,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg
-from jaxlin._base import _checks
-from jaxlin._data import _rows
+from jaxlin._base import _checks, _mesh
+from jaxlin._data import _fold, _rows
 from jaxlin._linalg import dot
 
 # Rows whose means the statistics are taken about.
@@ -72,7 +72,7 @@ def in_units(rows: _rows.Rows) -> _rows.Rows:
         return dot(block.weight, jnp.abs(block.x)), ()
 
     bare = jax.lax.stop_gradient(rows._replace(offset=None))
-    return rows._replace(unit=unit_of(_rows.fold(size, bare)[0]))
+    return rows._replace(unit=unit_of(_fold.fold(size, bare)[0]))
 
 
 def in_own_units(s: Scatter) -> Scatter:
@@ -117,7 +117,7 @@ def _of_rows(rows: _rows.Rows, k: int, per_class: bool) -> Scatter:
         left = jnp.concatenate([z * block.weight[:, None], member], axis=1)
         return (dot(left.T, _with_one(z)), _count(member)), ()
 
-    (products, count), _ = _rows.fold(sums, rows, entries)
+    (products, count), _ = _fold.fold(sums, rows, entries)
     return about(near, (products[:d, :d], products[d:], count), rows.unit)
 
 
@@ -141,7 +141,7 @@ def without_rounding(
             own = block.y if len(s.rows) > 1 else jnp.zeros(block.y.shape, jnp.int32)
             return (), largest_of_each_class(both, block.weight, own, len(s.rows))
 
-        _, ends_of_all = _rows.fold(ends, rows, _rows.BLOCK_ENTRIES // 4)
+        _, ends_of_all = _fold.fold(ends, rows, _rows.BLOCK_ENTRIES // 4)
         most, less = ends_of_all[:, 0], ends_of_all[:, 1]
         same = most + less <= EQUAL_ULPS * eps * jnp.maximum(jnp.abs(most), jnp.abs(less))
         same |= (s.rows == 0)[:, None]
@@ -206,7 +206,7 @@ def _at_once(rows, k, per_class):
 
 def of_columns(rows: _rows.Rows) -> Scatter:
     """The statistics of x with the targets y as one more column, all rows as one class."""
-    own = unit_of(_rows.sum_rows(rows.weight * jnp.abs(rows.y), rows.axis))
+    own = unit_of(_mesh.sum_rows(rows.weight * jnp.abs(rows.y), rows.axis))
     rows = rows._replace(y=rows.y * own)
     one = rows._replace(y=jnp.zeros(rows.y.shape, jnp.int32))
     target = one._replace(x=rows.y[:, None], feature_mask=None, unit=None)
@@ -218,7 +218,7 @@ def of_columns(rows: _rows.Rows) -> Scatter:
     def sums(block):
         return _of_one_class(block, columns(block) - near), ()
 
-    (products, count), _ = _rows.fold(sums, rows, block_entries(*rows.x.shape))
+    (products, count), _ = _fold.fold(sums, rows, block_entries(*rows.x.shape))
     unit = jnp.append(rows.unit, own)
     found = about(near, (products[:-1, :-1], products[-1:], count[None]), unit)
     return without_rounding(found, rows, columns)
@@ -233,7 +233,7 @@ def of_each_class(rows, near, equal=False):
         return _of_one_class(block, block.x - near[c][None, :], equal)
 
     most = max(n // k, MIN_CLASS_BLOCK)
-    whole, count = _rows.fold_by_class(products, rows, k, min(size, most))
+    whole, count = _fold.fold_by_class(products, rows, k, min(size, most))
     return whole[:, :-1, :-1], whole[:, -1], count
 
 
@@ -271,7 +271,7 @@ def points_near(rows: _rows.Rows, k: int) -> jax.Array:
     here = jnp.any(whole > 0, axis=0).astype(whole.dtype)
     one = _rows.clean(_rows.take(rows, jnp.argmax(whole, axis=0))).x * here[:, None]
     sums = jnp.sum(member, axis=0), dot(member.T, sample.x), here, one
-    (size, own, here, one), _ = _rows.across(sums, (), rows.axis)
+    (size, own, here, one), _ = _mesh.across(sums, (), rows.axis)
     own = own / jnp.where(size > 0, size, 1)[:, None]
     one = one / jnp.where(here > 0, here, 1)[:, None]
     return jax.lax.stop_gradient(jnp.where((size > 0)[:, None], own, one))

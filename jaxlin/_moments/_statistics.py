@@ -14,8 +14,8 @@ import jax.numpy as jnp
 
 from jaxlin import _linalg
 from jaxlin._base import _checks
-from jaxlin._data import _implicit, _rows
-from jaxlin._linalg import dot
+from jaxlin._data import _prepare, _rows
+from jaxlin._linalg import _implicit, dot
 from jaxlin._moments import _scatter
 from jaxlin._moments._scatter import Scatter
 
@@ -38,19 +38,19 @@ def of_data(
     """The statistics of data as checked, or of x and the targets y as columns, without a k.
 
     Returns:
-      `(s, rows, total, valid)`, s of weights that sum to one, the others as `_rows.prepare` has
+      `(s, rows, total, valid)`, s of weights that sum to one, the others as `_prepare.prepare` has
       them; the rows, and the targets among columns, are in the units of s.
     """
 
     # Without x, which would be copied into what they return.
     def safe(data):
-        rows, total, valid = _rows.prepare(data, num_classes=k)
+        rows, total, valid = _prepare.prepare(data, num_classes=k)
         own = _scatter.in_units(rows)
         s = _scatter.of_columns(own) if k is None else _scatter.of_rows(own, k, per_class=per_class)
         return s, rows._replace(x=rows.x[:0]), total, valid
 
     def quick(data):
-        rows, total, valid = _rows.prepare(data, num_classes=k, trusted=True)
+        rows, total, valid = _prepare.prepare(data, num_classes=k, trusted=True)
         if k is None:
             s, sound = _plain_columns(rows)
         elif per_class:

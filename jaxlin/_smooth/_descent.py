@@ -13,7 +13,7 @@ import numpy as np
 
 from jaxlin import solvers
 from jaxlin._base import _checks
-from jaxlin._data import _rows, _stream
+from jaxlin._data import _prepare, _rows, _stream
 from jaxlin._files import _source
 from jaxlin._smooth import _frame, _iterate, _matrix_free, _newton, _passes, _plan, _risk
 from jaxlin.types import Hyperplane, Linear
@@ -265,7 +265,7 @@ def _streamed(reader: _stream.Reader, found: _source.Index, feature_mask: Any) -
     data = _checks.table(
         x, y, sample_weight=weight, feature_mask=mask, soft=True, num_classes=_source.columns_of(y)
     )
-    some, *_ = _rows.prepare(data, num_classes=found.k)
+    some, *_ = _prepare.prepare(data, num_classes=found.k)
     first = jnp.asarray(found.first)
     return _rows.Streamed(
         x=reader.stream(),

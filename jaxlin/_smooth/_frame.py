@@ -15,8 +15,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg
-from jaxlin._base import _checks, _loops
-from jaxlin._data import _rows
+from jaxlin._base import _checks, _loops, _mesh
+from jaxlin._data import _fold, _maxima, _rows
 from jaxlin._linalg import dot
 from jaxlin.types import Linear
 
@@ -98,16 +98,16 @@ def _standing(rows: _rows.Rows, bias: jax.Array) -> _Standing:
     held = (sample.weight > 0)[:, None]
     apart = jnp.where(held, sample.x - first[None, :], 0)
     sums = jnp.sum(sample.weight), dot(sample.weight, apart)
-    (total, apart), _ = _rows.across(sums, (), rows.axis)
+    (total, apart), _ = _mesh.across(sums, (), rows.axis)
     mean = first + apart / jnp.where(total > 0, total, 1)
-    moments = _moments_by_entries if _rows.is_long(rows) else _moments
+    moments = _moments_by_entries if _fold.is_long(rows) else _moments
     found = moments(rows, jnp.where(bias, mean, 0), jnp.ones_like(mean))
 
     def of_all(rows, centre):
         def maxima(block):
-            return (), _rows.largest(block.weight, jnp.abs(block.x))
+            return (), _maxima.largest(block.weight, jnp.abs(block.x))
 
-        return moments(rows, centre, _scale(_rows.fold(maxima, rows)[1]))
+        return moments(rows, centre, _scale(_fold.fold(maxima, rows)[1]))
 
     # No square may leave the range, in float32 either.
     near = (found.largest <= UNITS) & (found.largest >= 1 / UNITS) | (found.largest == 0)
@@ -131,11 +131,11 @@ def _(axis_size, in_batched, rows, bias):
     dtype = _checks.working_dtype(rows.x)
     safe = jnp.abs(rows.x.astype(dtype)) <= _checks.safe_range(dtype)
     largest = jnp.max(jnp.where(safe, jnp.abs(rows.x.astype(dtype)), 0), axis=0)
-    _, largest = _rows.across((), largest, rows.axis)
-    some = slice(None, None, max(1, n * _rows.devices(rows.axis) // SAMPLE_ROWS))
+    _, largest = _mesh.across((), largest, rows.axis)
+    some = slice(None, None, max(1, n * _mesh.devices(rows.axis) // SAMPLE_ROWS))
     sample = jnp.where(safe[some], rows.x[some].astype(dtype), jnp.nan)
     parts = jnp.asarray([0.25, 0.5, 0.75], dtype)
-    quartiles = jnp.nanquantile(_rows.gathered(sample, rows.axis), parts, axis=0)
+    quartiles = jnp.nanquantile(_mesh.gathered(sample, rows.axis), parts, axis=0)
     low, middle, high = jnp.nan_to_num(quartiles)
     # Junk may be large, but its square within the range.
     most = _checks.safe_range(dtype) ** ROOM / _linalg.power_of_two(largest)
@@ -156,9 +156,9 @@ def _moments(rows: _rows.Rows, centre: jax.Array, scale: jax.Array) -> _Standing
     def moments(block):
         z = (block.x - centre[None, :]) * scale[None, :]
         sums = dot(block.weight, z), dot(block.weight, z * z)
-        return sums, _rows.largest(block.weight, jnp.abs(z))
+        return sums, _maxima.largest(block.weight, jnp.abs(z))
 
-    (mean, square), largest = _rows.fold(moments, rows)
+    (mean, square), largest = _fold.fold(moments, rows)
     return _Standing(centre, scale, mean, square, largest)
 
 
@@ -169,7 +169,7 @@ def _moments_by_entries(rows: _rows.Rows, centre: jax.Array, scale: jax.Array) -
         z, weight = (block.x - centre[None, :]) * scale[None, :], block.weight[:, None]
         return (weight * z, weight * z * z), jnp.where(weight > 0, jnp.abs(z), 0)
 
-    (mean, square), largest = _rows.fold_entries(moments, rows)
+    (mean, square), largest = _fold.fold_entries(moments, rows)
     return _Standing(centre, scale, mean, square, largest)
 
 
@@ -385,7 +385,7 @@ def products(problem: Problem, thetas: jax.Array) -> jax.Array:
     spread = thetas * problem.spread[:, None]
     if problem.rows.framed is not None:
         return dot(problem.rows.framed, spread)
-    return _rows.map_rows(lambda block: dot(columns(problem, block), spread), problem.rows)
+    return _fold.map_rows(lambda block: dot(columns(problem, block), spread), problem.rows)
 
 
 def sized_products(problem: Problem, thetas: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -398,7 +398,7 @@ def sized_products(problem: Problem, thetas: jax.Array) -> tuple[jax.Array, jax.
     if problem.rows.framed is not None:
         both = of(problem.rows.framed)
     else:
-        both = _rows.map_rows(lambda block: of(columns(problem, block)), problem.rows)
+        both = _fold.map_rows(lambda block: of(columns(problem, block)), problem.rows)
     return both[:, : thetas.shape[1]], both[:, thetas.shape[1] :]
 
 
@@ -411,7 +411,7 @@ def long_scores(problem: Problem, params: Linear) -> tuple[jax.Array, jax.Array]
         return jnp.concatenate(products(block.x, params.weights, params.bias), axis=1)
 
     # Each score holds several numbers for each entry of x.
-    both = _rows.map_rows(of, rows, _rows.BLOCK_ENTRIES // len(params.bias))
+    both = _fold.map_rows(of, rows, _rows.BLOCK_ENTRIES // len(params.bias))
     return both[:, : len(params.bias)], both[:, len(params.bias) :]
 
 
@@ -428,7 +428,7 @@ def in_row_space(problem: Problem) -> tuple[Problem, Callable[[jax.Array], jax.A
     held = (problem.spread[:d] > 0) & (problem.penalty[:d] > 0)
     root = jnp.where(held, jax.lax.rsqrt(jnp.where(held, problem.penalty[:d], 1)), 0)
     z = columns(problem, _rows.clean(rows))[:, :d] * (problem.spread[:d] * root)[None, :]
-    q, r = jnp.linalg.qr(_rows.where_rows(rows.weight > 0, z).T)
+    q, r = jnp.linalg.qr(_mesh.where_rows(rows.weight > 0, z).T)
     # What is left of rows that others give is rounding, which the frame would take for a column.
     size = jnp.max(jnp.abs(r), axis=1)
     least = 4 * len(r) * float(jnp.finfo(r.dtype).eps) * jnp.max(size)

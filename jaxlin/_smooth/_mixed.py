@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg
-from jaxlin._base import _loops, _platform
+from jaxlin._base import _loops, _mesh, _platform
 from jaxlin._data import _rows
 from jaxlin._smooth import _frame, _newton, _passes, _plan
 from jaxlin._smooth._frame import Problem
@@ -94,7 +94,7 @@ def _rounding_of_scores(problem: Problem, theta: jax.Array) -> jax.Array:
     rounding, rows = _passes.rounding_of_scores(problem, theta), problem.rows
     if rows.offset is None:
         return rounding
-    largest = jnp.max(jnp.abs(_rows.where_rows(rows.weight > 0, rows.offset)))
+    largest = jnp.max(jnp.abs(_mesh.where_rows(rows.weight > 0, rows.offset)))
     return rounding + jnp.finfo(theta.dtype).eps * largest
 
 

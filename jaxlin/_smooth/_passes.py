@@ -19,7 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlin import _linalg, solvers
-from jaxlin._data import _rows
+from jaxlin._base import _mesh
+from jaxlin._data import _fold, _rows
 from jaxlin._linalg import dot
 from jaxlin._smooth import _frame
 from jaxlin._smooth._frame import Problem
@@ -248,7 +249,7 @@ def extremes(spec: Spec, problem: Problem, theta: jax.Array) -> tuple[jax.Array,
         both = jnp.stack([-jnp.min(margin, axis=1), jnp.max(jnp.abs(u), axis=1)], axis=1)
         return (), jnp.max(jnp.where((block.weight > 0)[:, None], both, -jnp.inf), axis=0)
 
-    _, (worst, reach) = _rows.fold(maxima, problem.rows)
+    _, (worst, reach) = _fold.fold(maxima, problem.rows)
     return -worst, reach
 
 
@@ -293,7 +294,7 @@ def measure(
         pull, terms = _rest(spec, problem, block, theta, scores, freed, found)
         return (products(z, bend, pull), terms), ()
 
-    (product, terms), _ = _rows.fold(sums, problem.rows, _curved_entries(m))
+    (product, terms), _ = _fold.fold(sums, problem.rows, _curved_entries(m))
     pairs = first.size * p
     hess = hessian_of(problem, product[:pairs].reshape(-1, p, p), m)
     return assemble(problem, theta, product[pairs:], terms), hess
@@ -423,7 +424,7 @@ def _light_by_blocks(spec, problem, theta):
         pull, terms = _rest(spec, problem, block, theta, scores, freed, found)
         return (_pulled(pull, z), terms), ()
 
-    return assemble(problem, theta, *_rows.fold(sums, problem.rows, light_entries(problem))[0])
+    return assemble(problem, theta, *_fold.fold(sums, problem.rows, light_entries(problem))[0])
 
 
 def _light_at_once(spec, problem, theta):
@@ -488,7 +489,7 @@ def flat_gradient(spec: Spec, problem: Problem, flat: jax.Array) -> jax.Array:
         pull = block.weight[:, None] * jnp.where(block.ok[:, None], slope, 0)
         return dot(_frame.in_basis(problem, pull).T, z), ()
 
-    columns, _ = _rows.fold(sums, problem.rows)
+    columns, _ = _fold.fold(sums, problem.rows)
     grad = gradient_of(problem, theta, columns)
     return jnp.where(_frame.inert(problem), theta, grad).reshape(-1)
 
@@ -502,7 +503,7 @@ def flat_value(spec: Spec, problem: Problem, flat: jax.Array) -> jax.Array:
         value = jax.vmap(spec.loss)(scores, block.y)
         return jnp.sum(block.weight * jnp.where(block.ok, value, 0)), ()
 
-    value, _ = _rows.fold(sums, problem.rows)
+    value, _ = _fold.fold(sums, problem.rows)
     return value + jnp.sum(problem.penalty[None, :] * theta**2) / 2
 
 
@@ -515,7 +516,7 @@ def _row_scores(
     """
     z = _frame.columns(problem, block)
     scores = _frame.scores(problem, dot(z, spread_rows(problem, theta[None])))
-    return z, _rows.where_rows(block.ok, _moved(block, scores))
+    return z, _mesh.where_rows(block.ok, _moved(block, scores))
 
 
 @functools.cache
@@ -612,7 +613,7 @@ def _by_blocks(spec, problem, flat):
         value, slope = jax.vmap(jax.value_and_grad(spec.loss))(scores, block.y)
         return (jnp.sum(block.weight * value), _pulled(block.weight[:, None] * slope, z)), ()
 
-    (value, columns), _ = _rows.fold(sums, problem.rows, light_entries(problem))
+    (value, columns), _ = _fold.fold(sums, problem.rows, light_entries(problem))
     value = value + jnp.sum(problem.penalty[None, :] * theta**2) / 2
     grad = gradient_of(problem, theta, _frame.in_basis(problem, columns.T).T)
     return value, grad.reshape(-1)
@@ -643,7 +644,7 @@ def _curved(spec, problem, theta, product):
         return product(z, block.weight * derivatives(spec, scores, block.y)[2]), ()
 
     used = jnp.maximum(jnp.sum(problem.used), 1).astype(theta.dtype)
-    return _rows.fold(sums, problem.rows)[0] / used
+    return _fold.fold(sums, problem.rows)[0] / used
 
 
 def regular(problem: Problem, diagonal: jax.Array) -> jax.Array:
@@ -692,14 +693,14 @@ def _mean_at_origin(f: Callable, problem: Problem) -> jax.Array:
         def sums(block):
             return _linalg.inner(block.weight, of_class[block.y]), ()
 
-        return _rows.fold(sums, rows, light_entries(problem))[0]
+        return _fold.fold(sums, rows, light_entries(problem))[0]
 
     def sums_of_each(block):
         nothing = jnp.zeros((block.weight.size, problem.used.size), dtype)
         each = jax.vmap(f)(scored(problem, block, nothing), block.y)
         return jnp.sum(block.weight * each), ()
 
-    return _rows.fold(sums_of_each, rows)[0]
+    return _fold.fold(sums_of_each, rows)[0]
 
 
 def origin(problem: Problem, value: jax.Array) -> Point:

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlin import _linalg
-from jaxlin._data import _rows
+from jaxlin._data import _fold, _rows
 from jaxlin._linalg import dot
 from jaxlin._smooth import _frame, _passes
 from jaxlin._smooth._frame import Problem
@@ -137,7 +137,7 @@ def leverage(spec: Spec, problem: Problem, root: jax.Array) -> jax.Array:
         square = jnp.max(dot(image**2, jnp.ones(m * p, image.dtype)), axis=1)
         return (), jnp.max(jnp.where(block.weight > 0, square, 0))
 
-    _, largest = _rows.fold(maxima, problem.rows, _entries(m))
+    _, largest = _fold.fold(maxima, problem.rows, _entries(m))
     return jnp.sqrt(largest)
 
 
@@ -210,7 +210,7 @@ def recedes(
         return sums, jnp.max(near.astype(z.dtype))
 
     entries = _entries(m)
-    (square, force, size), some = _rows.fold(on_plane, problem.rows, entries)
+    (square, force, size), some = _fold.fold(on_plane, problem.rows, entries)
     square = _passes.whole(square.reshape(-1, p, p), m)
     held = jnp.where(free, 0, 1).astype(step.dtype).reshape(-1)
     values, vectors = _linalg.eigh(square + jnp.diag(held))
@@ -245,7 +245,7 @@ def recedes(
             moments = dot(pull.reshape(len(z), -1).T, z / length[:, None])
             return moments, jnp.max(jnp.where(live, worst, -jnp.inf))
 
-        return _rows.fold(opposition, problem.rows, entries)
+        return _fold.fold(opposition, problem.rows, entries)
 
     agreement = jax.vmap(jax.vmap(spec.agreement, in_axes=(0, None)))
     # Rows on a plane feel nothing of the step, nor of any other direction in their null space. Of
@@ -281,7 +281,7 @@ def null_space(problem: Problem) -> jax.Array:
         z = _frame.standard(problem, block)
         return dot((z * block.weight[:, None]).T, z), ()
 
-    square, _ = _rows.fold(scatter, problem.rows)
+    square, _ = _fold.fold(scatter, problem.rows)
     values, vectors = _linalg.eigh(square + jnp.diag(held))
     small = values <= ROUNDING_ULPS * d * eps * jnp.max(values, initial=0)
     null = jnp.where(small[None, :], vectors, 0)
@@ -290,7 +290,7 @@ def null_space(problem: Problem) -> jax.Array:
         z = _frame.standard(problem, block)
         return dot((z * block.weight[:, None]).T, dot(z, null)), ()
 
-    image, _ = _rows.fold(seen, problem.rows)
+    image, _ = _fold.fold(seen, problem.rows)
     inverse = jnp.where(small, 0, 1 / jnp.where(small, 1, values))
     cleaned = dot(vectors.T, image + held[:, None] * null)
     null = null - dot(vectors, inverse[:, None] * cleaned)
@@ -304,7 +304,7 @@ def null_space(problem: Problem) -> jax.Array:
         over = jnp.where((block.weight > 0)[:, None], jnp.abs(dot(z, null)) - bound, 0)
         return (), jnp.max(over, axis=0)
 
-    _, over = _rows.fold(excess, problem.rows)
+    _, over = _fold.fold(excess, problem.rows)
     null = jnp.where((small & (over <= 0))[None, :], null, 0) * unit[:, None]
     last = -dot(shift, null)[None, :]
     return jnp.concatenate([null, last]) if problem.spread.size > d else null

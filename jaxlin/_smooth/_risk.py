@@ -18,9 +18,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlin import _linalg, solvers
-from jaxlin._base import _checks, _loops, _platform
+from jaxlin._base import _checks, _loops, _mesh, _platform
 from jaxlin._batch import _lanes
-from jaxlin._data import _implicit, _rows
+from jaxlin._data import _prepare, _rows
+from jaxlin._linalg import _implicit
 from jaxlin._smooth import (
     _axes,
     _frame,
@@ -103,7 +104,7 @@ def prepare(
     What else is given makes no difference to them, or lanes of it would no longer share them.
     """
     trusted = _is_trusted(spec, data)
-    rows, _, valid = _rows.prepare(data, num_classes=num_classes, offset=offset, trusted=trusted)
+    rows, _, valid = _prepare.prepare(data, num_classes=num_classes, offset=offset, trusted=trusted)
     valid &= jnp.all((l2 >= 0) & jnp.isfinite(l2)) & (tol >= 0)
     if max_steps is not None:
         valid &= max_steps >= 0
@@ -323,7 +324,7 @@ def _from_one_start(spec, solved):
             ok = rows.ok.astype(rows.weight.dtype)
             equal = rows._replace(weight=ok / jnp.maximum(jnp.sum(ok), 1))
             if basis is not None:
-                basis = _frame.class_basis(_rows.present(equal, k), equal.weight.dtype)
+                basis = _frame.class_basis(_prepare.present(equal, k), equal.weight.dtype)
             problem = _frame.make(equal, l2, spec.bias, basis)
             theta, hess, _, found = _sampled.descended(
                 spec, problem, _frame.enter(problem, None, True), None
@@ -426,7 +427,7 @@ def _info(outcome: _newton.Outcome, tol: jax.Array, cap: jax.Array) -> Info:
 
 
 def _devices(rows: _rows.Rows | _checks.Table) -> int | None:
-    return _rows.devices(rows.axis) if rows.axis.name else None
+    return _mesh.devices(rows.axis) if rows.axis.name else None
 
 
 def limit_of(one: jax.Array, bias: bool, dtype: Any) -> Hyperplane:

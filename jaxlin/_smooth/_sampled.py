@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg
-from jaxlin._base import _loops
-from jaxlin._data import _rows
+from jaxlin._base import _loops, _mesh
+from jaxlin._data import _fold, _rows
 from jaxlin._linalg import dot
 from jaxlin._smooth import _frame, _iterate, _passes, _plan
 from jaxlin._smooth._frame import Problem
@@ -45,7 +45,7 @@ LEAST_CURVE = 1 / 32
 def of(problem: Problem, count: int) -> Problem:
     """The problem of so many of the rows, or of all if these are fewer."""
     sample = _rows.sample(problem.rows, count)
-    total = _rows.sum_rows(sample.weight, sample.axis)
+    total = _mesh.sum_rows(sample.weight, sample.axis)
     weight = sample.weight / jnp.where(total > 0, total, 1)
     return problem._replace(rows=sample._replace(weight=weight))
 
@@ -59,7 +59,7 @@ def without_offset(problem: Problem) -> Problem:
 
 
 def _all(problem: Problem) -> int:
-    return problem.rows.x.shape[0] * _rows.devices(problem.rows.axis)
+    return problem.rows.x.shape[0] * _mesh.devices(problem.rows.axis)
 
 
 def optimum(spec: Spec, problem: Problem) -> tuple[jax.Array, jax.Array]:
@@ -156,7 +156,7 @@ def _held(problem: Problem, sample: Problem, count: int) -> Problem:
     def columns(block):
         return _linalg.narrow(_frame.columns(problem, block))
 
-    framed = _rows.map_sample(columns, problem.rows, count)
+    framed = _fold.map_sample(columns, problem.rows, count)
     # Nothing reads x any more, which is but a shape.
     rows = sample.rows._replace(x=jnp.zeros_like(sample.rows.x), framed=framed)
     return jax.tree.map(_linalg.narrow, sample._replace(rows=rows))
@@ -178,7 +178,7 @@ def are_independent(problem: Problem) -> jax.Array:
     both = sample.weight[:, None] * sample.weight[None, :]
     both = jnp.where(jnp.eye(len(z), dtype=bool), 0, both)
     sums = jnp.sum(both * dot(z, z.T) ** 2), jnp.sum(both)
-    (square, pairs), _ = _rows.across(sums, (), sample.axis)
+    (square, pairs), _ = _mesh.across(sums, (), sample.axis)
     d = jnp.sum(problem.unit[: z.shape[1]] > 0).astype(z.dtype)
     spread = square / jnp.where(pairs * d > 0, pairs * d, 1) - 1
     return spread + d / _all(problem) <= INDEPENDENT
@@ -226,7 +226,7 @@ def _unseen(problem: Problem, sample: Problem, diagonal: jax.Array) -> tuple[jax
         square = _frame.columns(problem, block) ** 2
         return (dot(block.weight, square), dot(block.weight**2, square**2)), ()
 
-    (seen, fourth), _ = _rows.fold(squares, sample.rows)
+    (seen, fourth), _ = _fold.fold(squares, sample.rows)
     part = sample.rows.x.shape[0] < problem.rows.x.shape[0]
     few = (seen**2 <= SEEN_ROWS * fourth) & part
     seen = seen.astype(problem.spread.dtype)

@@ -18,8 +18,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg
-from jaxlin._base import _loops
-from jaxlin._data import _rows
+from jaxlin._base import _loops, _mesh
+from jaxlin._data import _fold, _rows
 from jaxlin._linalg import dot
 from jaxlin._smooth import _frame, _iterate, _passes, _sampled
 from jaxlin._smooth._frame import Problem
@@ -85,9 +85,9 @@ class _Run(NamedTuple):
         """The sums over the rows of `f(z, block, kept)`."""
         problem, rows = self.problem, self.problem.rows
         if self.at_once:
-            return _rows.across(f(rows.framed, rows, kept), (), rows.axis)[0]
+            return _mesh.across(f(rows.framed, rows, kept), (), rows.axis)[0]
         if kept.shape[1] == 0:
-            return _rows.fold(
+            return _fold.fold(
                 lambda b: (f(_frame.columns(problem, b), b, kept), ()), rows, self.entries
             )[0]
 
@@ -95,20 +95,20 @@ class _Run(NamedTuple):
             return f(_frame.columns(problem, block), block, block.offset.T), ()
 
         # It travels in the place of the offset.
-        return _rows.fold(of_block, rows._replace(offset=kept.T))[0]
+        return _fold.fold(of_block, rows._replace(offset=kept.T))[0]
 
     def fold_and_map(self, f):
         """The sums over the rows of the first that `f(z, block)` returns, and all of the second."""
         problem, rows = self.problem, self.problem.rows
         if self.at_once:
             sums, each = f(rows.framed, rows)
-            return _rows.across(sums, (), rows.axis)[0], each
+            return _mesh.across(sums, (), rows.axis)[0], each
 
         def of_block(block):
             sums, each = f(_frame.columns(problem, block), block)
             return sums, each.T
 
-        sums, each = _rows.fold_and_map(of_block, rows)
+        sums, each = _fold.fold_and_map(of_block, rows)
         return sums, each.T
 
 

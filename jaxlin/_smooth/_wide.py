@@ -18,9 +18,9 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg
-from jaxlin._base import _loops
-from jaxlin._data import _implicit, _rows
-from jaxlin._linalg import dot
+from jaxlin._base import _loops, _mesh
+from jaxlin._data import _rows
+from jaxlin._linalg import _implicit, dot
 from jaxlin._smooth import _dual, _frame, _newton, _passes
 from jaxlin._smooth._frame import Problem
 from jaxlin._smooth._newton import Outcome
@@ -95,7 +95,7 @@ def solve(
 def _space(problem: Problem) -> _Space:
     root = jnp.sqrt(_inverse_penalty(problem))
     # What a row without weight holds may overflow. Made once: the product would make it twice.
-    half = _rows.where_rows(problem.rows.weight > 0, _features(problem) * root[None, :])
+    half = _mesh.where_rows(problem.rows.weight > 0, _features(problem) * root[None, :])
     half = jax.lax.optimization_barrier(half)
     kernel = dot(half, half.T)
     ridge = RIDGE_ULPS * float(jnp.finfo(kernel.dtype).eps)
@@ -280,15 +280,15 @@ def _pull(spec: Spec, problem: Problem, u: jax.Array) -> jax.Array:
     scores = _frame.scores(problem, u)
     if rows.offset is not None:
         scores = scores + rows.offset.reshape(u.shape[0], -1)
-    slope = jax.vmap(jax.grad(spec.loss))(_rows.where_rows(rows.ok, scores), rows.y)
-    return _frame.in_basis(problem, rows.weight[:, None] * _rows.where_rows(rows.ok, slope))
+    slope = jax.vmap(jax.grad(spec.loss))(_mesh.where_rows(rows.ok, scores), rows.y)
+    return _frame.in_basis(problem, rows.weight[:, None] * _mesh.where_rows(rows.ok, slope))
 
 
 def _features(problem: Problem) -> jax.Array:
     """What theta is multiplied with, `(n, d)`; 0 in columns out of play."""
     d = problem.centre.size
     z = _frame.columns(problem, _rows.clean(problem.rows))[:, :d] * problem.spread[None, :d]
-    return _rows.where_rows(problem.rows.ok, z)
+    return _mesh.where_rows(problem.rows.ok, z)
 
 
 def _inverse_penalty(problem: Problem) -> jax.Array:

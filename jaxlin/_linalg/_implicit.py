@@ -16,8 +16,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from jaxlin import _linalg
-from jaxlin._base import _checks
-from jaxlin._data import _rows
+from jaxlin._base import _checks, _mesh
 
 # Beyond so many coordinates the Jacobian is not formed: products with it solve the system.
 DENSE_LIMIT = 1024
@@ -192,7 +191,7 @@ def probe(tree: Any, proper: jax.Array, dtype: Any) -> jax.Array:
     floats = [a for a in jax.tree.leaves(tree) if jnp.issubdtype(jnp.result_type(a), jnp.floating)]
     felt = sum((_zero(a).astype(dtype) for a in floats), jnp.zeros((), dtype))
     for axis in _checks.axes_in(tree):
-        felt, _ = _rows.across(felt, (), axis)
+        felt, _ = _mesh.across(felt, (), axis)
     return jnp.where(proper, 0, felt)
 
 

@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg
-from jaxlin._base import _checks, _mesh, _options, _words
+from jaxlin._base import _checks, _invalid, _mesh, _options, _words
 from jaxlin._data import _fold, _prepare
 from jaxlin._linalg import dot
 from jaxlin._moments import _bayes, _flat, _scatter, _statistics
@@ -174,7 +174,7 @@ def fit(
         name = getattr(threshold, "__name__", repr(threshold))
         raise TypeError(f"threshold: {name} has no argument axis_name: it needs all rows at once")
     params, info = _fit(threshold, data)
-    _checks.raise_if_invalid(info, data)
+    _invalid.raise_if_invalid(info, data)
     return params, info
 
 
@@ -247,7 +247,7 @@ def directions(
     if not 1 <= r <= most:
         raise ValueError(f"num_directions: expected from 1 to {most}, got {r}")
     axes, info = _directions(k, r, divisor, data)
-    _checks.raise_if_invalid(info, data, num_classes=k)
+    _invalid.raise_if_invalid(info, data, num_classes=k)
     return axes
 
 

@@ -24,7 +24,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg
-from jaxlin._base import _checks, _words
+from jaxlin._base import _checks, _invalid, _words
 from jaxlin._batch import _lanes
 from jaxlin._linalg import dot
 from jaxlin._moments import _bayes, _closed_form, _flat, _scatter
@@ -85,7 +85,7 @@ def fit(
     divisor = _bayes.check_divisor(divisor, _bayes.CLASS_DIVISORS)
     given = _bayes.options(_checks.working_dtype(data.x), k, priors=priors)
     params, info = _fit(k, divisor, data, given)
-    _checks.raise_if_invalid(info, data, num_classes=k, nonnegative={"priors": priors})
+    _invalid.raise_if_invalid(info, data, num_classes=k, nonnegative={"priors": priors})
     return params, info
 
 
@@ -139,7 +139,7 @@ def fit_tied(
     divisor = _bayes.check_divisor(divisor, _bayes.TIED_DIVISORS)
     given = _bayes.options(_checks.working_dtype(data.x), k, priors=priors)
     params, info = _fit_tied(k, divisor, data, given)
-    _checks.raise_if_invalid(info, data, num_classes=k, nonnegative={"priors": priors})
+    _invalid.raise_if_invalid(info, data, num_classes=k, nonnegative={"priors": priors})
     return params, info
 
 

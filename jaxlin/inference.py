@@ -50,7 +50,7 @@ from jax.flatten_util import ravel_pytree
 from jax.scipy import special
 
 from jaxlin import _linalg
-from jaxlin._base import _checks, _codes, _mesh
+from jaxlin._base import _checks, _codes, _invalid, _mesh
 from jaxlin._batch import _draws
 from jaxlin._data import _fold, _prepare, _rows
 from jaxlin._infer import _estimate, _separation
@@ -599,7 +599,7 @@ def separation(
     found = _separation_of(_checks.static(bias, bool, "bias"), params, data, reference)
     nothing = jnp.zeros((), dtype)
     info = Info(found.status, jnp.int32(0), nothing, nothing)
-    _checks.raise_if_invalid(info, data, num_classes=k or 2)
+    _invalid.raise_if_invalid(info, data, num_classes=k or 2)
     return found
 
 
@@ -637,7 +637,7 @@ def aliased(
     found, valid = _aliased(_checks.static(bias, bool, "bias"), data)
     nothing = jnp.zeros((), _checks.working_dtype(x))
     status = jnp.where(valid, Status.CONVERGED, Status.INVALID_DATA)
-    _checks.raise_if_invalid(Info(status, jnp.int32(0), nothing, nothing), data)
+    _invalid.raise_if_invalid(Info(status, jnp.int32(0), nothing, nothing), data)
     return found
 
 

@@ -29,7 +29,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg
-from jaxlin._base import _checks, _mesh, _words
+from jaxlin._base import _checks, _invalid, _mesh, _words
 from jaxlin._batch import _lanes
 from jaxlin._data import _fold, _prepare
 from jaxlin._linalg import dot
@@ -95,7 +95,7 @@ def fit(
     amount = _bayes.shrinkage_of(shrinkage, x, y, sample_weight, feature_mask, axis_name)
     given = _bayes.options(_checks.working_dtype(data.x), k, priors=priors, shrinkage=amount)
     params, info = _fit(k, divisor, data, given)
-    _checks.raise_if_invalid(
+    _invalid.raise_if_invalid(
         info, data, num_classes=k, nonnegative={"priors": priors}, fractions={"shrinkage": amount}
     )
     return params, info

@@ -43,7 +43,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg, linear
-from jaxlin._base import _checks, _codes, _words
+from jaxlin._base import _checks, _codes, _invalid, _words
 from jaxlin._batch import _lanes
 from jaxlin._data import _fold
 from jaxlin._linalg import _implicit, dot
@@ -107,7 +107,7 @@ def fit(
     bias = _checks.static(bias, bool, "bias")
     l2 = _checks.penalty(l2, data.x.shape[1], _checks.working_dtype(data.x))
     params, info = _fit(k, bias, data, l2)
-    _checks.raise_if_invalid(info, data, num_classes=k, nonnegative={"l2": l2})
+    _invalid.raise_if_invalid(info, data, num_classes=k, nonnegative={"l2": l2})
     return params, info
 
 
@@ -181,7 +181,7 @@ def regress(
     bias = _checks.static(bias, bool, "bias")
     l2 = _checks.penalty(l2, data.x.shape[1], _checks.working_dtype(data.x))
     params, info = _regress(bias, data, l2)
-    _checks.raise_if_invalid(info, data, num_classes=None, nonnegative={"l2": l2})
+    _invalid.raise_if_invalid(info, data, num_classes=None, nonnegative={"l2": l2})
     return params, info
 
 

@@ -41,7 +41,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg, losses, solvers
-from jaxlin._base import _checks, _mesh, _words
+from jaxlin._base import _checks, _invalid, _mesh, _words
 from jaxlin._data import _fold, _prepare, _rows
 from jaxlin._linalg import _implicit, dot
 from jaxlin._smooth import _frame, _passes, _proof, _risk
@@ -148,7 +148,7 @@ def fit(
         _checks.tolerance(tol, dtype),
         None if max_steps is None else _checks.count(max_steps, "max_steps"),
     )
-    _checks.raise_if_invalid(
+    _invalid.raise_if_invalid(
         info,
         data,
         nonnegative={"l2": l2, "tol": tol, "max_steps": max_steps},
@@ -226,7 +226,7 @@ def fit_firth(
     (params, info), deficient = _fit_firth(bias, complete, *arguments)
     if not complete and deficient:
         (params, info), _ = _fit_firth(bias, True, *arguments)
-    _checks.raise_if_invalid(
+    _invalid.raise_if_invalid(
         info,
         data,
         nonnegative={"tol": tol, "max_steps": max_steps},

@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg
-from jaxlin._base import _checks
+from jaxlin._base import _checks, _invalid
 from jaxlin._moments import _bayes, _scatter, _statistics
 from jaxlin._moments._scatter import Scatter
 from jaxlin.types import Info, Status
@@ -223,7 +223,7 @@ def regression(
         x, t, sample_weight=sample_weight, feature_mask=feature_mask, axis_name=axis_name
     )
     s, info = _regression(data)
-    _checks.raise_if_invalid(info, data, num_classes=None)
+    _invalid.raise_if_invalid(info, data, num_classes=None)
     return RegressionMoments(*s)
 
 
@@ -290,7 +290,7 @@ def _of_classes(per_class, x, y, num_classes, sample_weight, feature_mask, axis_
     )
     k = _checks.number_of_classes(num_classes, y, sample_weight)
     moments, info = _classes(data, k, per_class)
-    _checks.raise_if_invalid(info, data, num_classes=k)
+    _invalid.raise_if_invalid(info, data, num_classes=k)
     return moments
 
 

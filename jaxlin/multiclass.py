@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlin import linear, pairwise
-from jaxlin._base import _checks, _mesh, _options, _words
+from jaxlin._base import _checks, _invalid, _mesh, _options, _words
 from jaxlin._batch import _lanes
 from jaxlin._data import _prepare
 from jaxlin.types import Hyperplane, Info, Linear, Pairwise, Status
@@ -325,4 +325,4 @@ def _raise_if_invalid(fit, info, data, k, key, options):
     weights = {} if data.sample_weight is None else {"sample_weight": data.sample_weight}
     keys = {} if key is None else {"key": key}
     fit(data.x, (data.y == data.y[0]).astype(jnp.int32), **weights, **keys, **options)
-    _checks.raise_if_invalid(info, data, num_classes=k)
+    _invalid.raise_if_invalid(info, data, num_classes=k)

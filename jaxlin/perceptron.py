@@ -34,7 +34,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlin._base import _checks, _loops, _words
+from jaxlin._base import _checks, _invalid, _loops, _words
 from jaxlin._batch import _visits
 from jaxlin._data import _fold, _prepare, _rows
 from jaxlin._linalg import _implicit, dot, power_of_two
@@ -346,7 +346,7 @@ def _checked_fit(method, x, y, key, init, step_size, max_epochs, sample_weight, 
         finite = {"init.weights": init.weights, "init.bias": init.bias}
     params, info = _fit(method, data, key, init, step_size, max_epochs, bias=bias)
     nonnegative = {"step_size": step_size, "max_epochs": max_epochs}
-    _checks.raise_if_invalid(info, data, nonnegative=nonnegative, finite=finite)
+    _invalid.raise_if_invalid(info, data, nonnegative=nonnegative, finite=finite)
     return params, info
 
 

@@ -26,7 +26,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg
-from jaxlin._base import _checks, _words
+from jaxlin._base import _checks, _invalid, _words
 from jaxlin._batch import _lanes
 from jaxlin._linalg import dot
 from jaxlin._moments import _bayes, _closed_form, _flat, _scatter
@@ -93,7 +93,7 @@ def fit(
     dtype = _checks.working_dtype(data.x)
     given = _bayes.options(dtype, k, priors=priors, shrinkage=amount, pooling=pooling)
     params, info = _fit(k, divisor, data, given)
-    _checks.raise_if_invalid(
+    _invalid.raise_if_invalid(
         info,
         data,
         num_classes=k,

@@ -27,7 +27,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg, losses, solvers
-from jaxlin._base import _checks, _codes, _words
+from jaxlin._base import _checks, _codes, _invalid, _words
 from jaxlin._data import _prepare
 from jaxlin._smooth import _frame, _passes, _risk
 from jaxlin.types import Info, Linear
@@ -144,7 +144,7 @@ def fit(
         _checks.tolerance(tol, dtype),
         None if max_steps is None else _checks.count(max_steps, "max_steps"),
     )
-    _checks.raise_if_invalid(
+    _invalid.raise_if_invalid(
         info,
         data,
         num_classes=k,

@@ -42,7 +42,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import linear, losses
-from jaxlin._base import _checks, _words
+from jaxlin._base import _checks, _invalid, _words
 from jaxlin._batch import _lanes
 from jaxlin._data import _prepare
 from jaxlin._linalg import _implicit, dot
@@ -349,7 +349,7 @@ def _soft(x, y, l2, loss, sample_weight, feature_mask, bias, tol, max_steps, axi
 
 
 def _raise_if_soft_is_invalid(info, data, l2, tol, max_steps, **options):
-    _checks.raise_if_invalid(
+    _invalid.raise_if_invalid(
         info,
         data,
         nonnegative={"tol": tol, "max_steps": max_steps},
@@ -369,7 +369,7 @@ def _hard(x, y, sample_weight, feature_mask, bias, tol, max_steps):
         _tolerance(tol, dtype, 1e-12),
         _checks.count(HARD_STEPS if max_steps is None else max_steps, "max_steps"),
     )
-    _checks.raise_if_invalid(info, data, nonnegative={"tol": tol, "max_steps": max_steps})
+    _invalid.raise_if_invalid(info, data, nonnegative={"tol": tol, "max_steps": max_steps})
     return params, duals, info
 
 

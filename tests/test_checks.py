@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jaxlin import lda, multiclass, perceptron, resample
-from jaxlin._base import _checks
+from jaxlin._base import _checks, _invalid
 from jaxlin.types import Info, Status
 
 X, Y = np.ones((4, 3)), np.array([0, 1, 0, 1])
@@ -198,7 +198,7 @@ def told(info=None, num_classes=2, x=X, y=Y, weight=None, mask=None, offset=None
     )
     status = jnp.int32(Status.INVALID_DATA) if info is None else info
     zero = jnp.zeros(())
-    _checks.raise_if_invalid(
+    _invalid.raise_if_invalid(
         Info(status, zero, zero, zero),
         data,
         num_classes=num_classes,

@@ -10,7 +10,7 @@ import pytest
 
 import jaxlin
 from jaxlin import fisher, logistic, multiclass, pairwise, perceptron, svm
-from jaxlin._base import _checks
+from jaxlin._base import _checks, _invalid
 from jaxlin._data import _prepare
 from jaxlin.types import Hyperplane, Info, Linear, Pairwise, Status
 from tests.public import thorough
@@ -32,7 +32,7 @@ def centroids(x, y, *, sample_weight=None, l2=0.0, transform=identity, bias=True
     dtype = _checks.working_dtype(data.x)
     l2 = _checks.scalar(l2, dtype, "l2")
     params, info = _centroids(data, l2, transform, bias)
-    _checks.raise_if_invalid(info, data, nonnegative={"l2": l2})
+    _invalid.raise_if_invalid(info, data, nonnegative={"l2": l2})
     return params, info
 
 

@@ -109,7 +109,7 @@ def test_many_small_terms_keep_their_digits(name):
             each = block.x[:, 0] * value
             return jnp.matmul(block.weight, each), each if name == "fold_and_map" else ()
 
-        return getattr(_rows, name)(terms, _prepare.prepare(data, num_classes=1)[0])[0]
+        return getattr(_fold, name)(terms, _prepare.prepare(data, num_classes=1)[0])[0]
 
     np.testing.assert_allclose(total(data), value, rtol=3e-6)
 

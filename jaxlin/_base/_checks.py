@@ -6,7 +6,6 @@ concrete does `raise_if_invalid` look at the data again, on the host, to say wha
 """
 
 import dataclasses
-import math
 import warnings
 from typing import Any, NamedTuple
 
@@ -15,7 +14,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlin._base import _words
-from jaxlin.types import Info, Status
 
 
 @jax.tree_util.register_static
@@ -359,127 +357,6 @@ def _narrowed(y: jax.Array) -> jax.Array:
     return y
 
 
-def raise_if_invalid(
-    info: Info,
-    data: Table,
-    *,
-    num_classes: int | None = 2,
-    nonnegative: dict[str, Any] | None = None,
-    positive: dict[str, tuple[Any, str]] | None = None,
-    finite: dict[str, Any] | None = None,
-    fractions: dict[str, Any] | None = None,
-) -> None:
-    """Raise a ValueError that says what is wrong, if all is concrete and the status INVALID_DATA.
-
-    Args:
-      info: what the compiled fit returned.
-      data: what it was given.
-      num_classes: the classes that integer labels may name; None for regression targets.
-      nonnegative: named values that must be finite and not negative, or None.
-      positive: named values that must be finite and positive, each with what to do about a 0.
-      finite: named values that must be finite; those of `(n,)` where there is weight.
-      fractions: named values that must lie in [0, 1].
-    """
-    if not (concrete(info.status) and np.any(np.asarray(info.status) == Status.INVALID_DATA)):
-        return
-    # Under `jax.grad` a status may be concrete that comes of values that are not.
-    if not concrete((data, nonnegative, positive, finite, fractions)):
-        return
-    problems = _row_problems(data, num_classes)
-    problems += _value_problems(data, nonnegative or {}, finite or {}, fractions or {})
-    for name, (value, advice) in (positive or {}).items():
-        given = _as_seen(value, data)
-        bad = ~(given > 0) | np.isinf(given)
-        found = _offences(name, given, bad, "not positive and finite")
-        problems += [f"{found} ({advice})" if np.any(given == 0) else found] * bool(found)
-    beyond = (
-        "the data are not valid, or the squares of a column of x leave the range of "
-        f"{working_dtype(data.x)}: then give it in other units"
-    )
-    raise ValueError("; ".join(problems) or beyond)
-
-
 def safe_range(dtype: Any) -> float:
     """The largest magnitude whose square, summed, stays finite: 2^60 in float32, 2^508."""
     return 2.0 ** (jnp.finfo(dtype).maxexp // 2 - 4)
-
-
-def _row_problems(data: Table, num_classes: int | None) -> list[str]:
-    dtype = working_dtype(data.x)
-    n, _ = data.x.shape
-    weight = np.ones(n) if data.sample_weight is None else np.asarray(data.sample_weight)
-    present = weight != 0
-    x = np.asarray(data.x.astype(dtype))
-    if data.feature_mask is not None:
-        x = np.where(np.asarray(data.feature_mask)[None, :], x, 0)
-    limit = safe_range(dtype)
-    y = np.asarray(data.y)
-    problems = [
-        _offences(
-            "sample_weight", weight, ~(weight >= 0) | np.isinf(weight), "negative or infinite"
-        ),
-        _offences(
-            "x",
-            x,
-            ~(np.abs(x) <= limit) & present[:, None],
-            f"not finite, or larger in size than {limit:.1e}",
-        ),
-    ]
-    if y.dtype.kind == "f":
-        live = present.reshape((n,) + (1,) * (y.ndim - 1))
-        outside = ~((y >= 0) & (y <= 1)) if num_classes is not None else ~np.isfinite(y)
-        problems.append(_offences("y", y, outside & live, "not a probability in [0, 1]"))
-        if y.ndim == 2:
-            total = y.sum(1)
-            problems.append(
-                _offences(
-                    "y", total, ~(np.abs(total - 1) <= 1e-3) & present, "row sums other than 1"
-                )
-            )
-    elif num_classes is not None:
-        outside = ((y < 0) | (y >= num_classes)) & present
-        problems.append(
-            _offences("y", y, outside, f"outside 0..{num_classes - 1} (see labels.encode)")
-        )
-    if not np.sum(np.where(weight > 0, weight, 0)) > 0:
-        problems.append("sample_weight: no row has positive weight")
-    return [problem for problem in problems if problem]
-
-
-def _value_problems(data: Table, nonnegative: dict, finite: dict, fractions: dict) -> list[str]:
-    problems = []
-    for name, value in fractions.items():
-        if value is not None:
-            given = _as_seen(value, data)
-            problems.append(_offences(name, given, ~((given >= 0) & (given <= 1)), "not in [0, 1]"))
-    for name, value in nonnegative.items():
-        if value is not None:
-            given = _as_seen(value, data)
-            bad = ~(given >= 0) | np.isinf(given)
-            problems.append(_offences(name, given, bad, "negative, NaN or infinite"))
-    for name, value in finite.items():
-        if value is not None:
-            given = _as_seen(value, data)
-            bad = ~np.isfinite(given)
-            if data.sample_weight is not None and given.shape == data.sample_weight.shape:
-                bad &= np.asarray(data.sample_weight) != 0
-            problems.append(_offences(name, given, bad, "NaN or infinite"))
-    return [problem for problem in problems if problem]
-
-
-def _as_seen(value: Any, data: Table) -> np.ndarray:
-    """`value` in the working dtype, in which it may be infinite."""
-    with np.errstate(over="ignore"):
-        return np.atleast_1d(np.asarray(value)).astype(working_dtype(data.x))
-
-
-def _offences(name: str, array: np.ndarray, bad: np.ndarray, what: str) -> str:
-    where = np.argwhere(bad)
-    if not len(where):
-        return ""
-    first = tuple(int(i) for i in where[0])
-    place = first[0] if len(first) == 1 else first
-    total = math.prod(array.shape)
-    return (
-        f"{name}: {len(where)} of {total} entries are {what}, the first at {place}: {array[first]}"
-    )

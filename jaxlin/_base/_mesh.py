@@ -1,4 +1,4 @@
-"""Sums and maxima over the devices that hold the rows of one fit: the package's only collectives."""
+"""Sums and maxima over the devices that hold one fit's rows: the package's only collectives."""
 
 from typing import Any
 

@@ -44,7 +44,7 @@ from jaxlin import _linalg, losses, solvers
 from jaxlin._base import _checks, _invalid, _mesh, _words
 from jaxlin._data import _fold, _prepare, _rows
 from jaxlin._linalg import _implicit, dot
-from jaxlin._smooth import _frame, _passes, _proof, _risk
+from jaxlin._smooth import _frame, _passes, _proof, _record, _risk
 from jaxlin.types import Hyperplane, Info, Linear, Status
 
 # The residual, of centred columns of unit variance, is at most about so much more than the gradient
@@ -127,7 +127,7 @@ def fit(
     n, d = data.x.shape
     dtype = _checks.working_dtype(data.x)
     penalty = _checks.penalty(l2, d, dtype)
-    spec = _passes.Spec(
+    spec = _record.Spec(
         loss=_loss,
         curvature=None,
         agreement=_agreement,
@@ -353,11 +353,11 @@ def _loss(scores: jax.Array, y: jax.Array) -> jax.Array:
     return losses.logistic(scores[0], y)
 
 
-def _agreement(scores: jax.Array, y: jax.Array) -> _passes.Agreement:
+def _agreement(scores: jax.Array, y: jax.Array) -> _record.Agreement:
     """t s; a soft label asks for 0."""
     sign = jnp.where(y > 0, 1, -1).astype(scores.dtype)[None]
     tight = ((y > 0) & (y < 1))[None]
-    return _passes.Agreement(value=sign * scores, sign=sign, tight=tight, inert=jnp.zeros(1, bool))
+    return _record.Agreement(value=sign * scores, sign=sign, tight=tight, inert=jnp.zeros(1, bool))
 
 
 _risk.SMOOTH[fit] = _risk.Smooth(_loss, None, _agreement, joint=False)

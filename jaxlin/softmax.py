@@ -29,7 +29,7 @@ import jax.numpy as jnp
 from jaxlin import _linalg, losses, solvers
 from jaxlin._base import _checks, _codes, _invalid, _words
 from jaxlin._data import _prepare
-from jaxlin._smooth import _frame, _passes, _risk
+from jaxlin._smooth import _frame, _record, _risk
 from jaxlin.types import Info, Linear
 
 
@@ -123,7 +123,7 @@ def fit(
     n, d = data.x.shape
     dtype = _checks.working_dtype(data.x)
     penalty = _checks.penalty(l2, d, dtype)
-    spec = _passes.Spec(
+    spec = _record.Spec(
         loss=losses.softmax,
         curvature=_curvature,
         agreement=_agreement,
@@ -243,7 +243,7 @@ def _curvature(scores: jax.Array, y: jax.Array) -> jax.Array:
 
 
 def _sides(scores: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """As `_passes.Bend` has it: kept are the probabilities, and of the largest its distance to 1.
+    """As `_record.Bend` has it: kept are the probabilities, and of the largest its distance to 1.
 
     That is negative, and keeps its digits, as all that is made of it does.
     """
@@ -277,16 +277,16 @@ def _diagonal(kept: jax.Array) -> jax.Array:
     return size * (1 - size)
 
 
-_BEND = _passes.Bend(_sides, _product, _diagonal)
+_BEND = _record.Bend(_sides, _product, _diagonal)
 
 
-def _agreement(scores: jax.Array, y: jax.Array) -> _passes.Agreement:
+def _agreement(scores: jax.Array, y: jax.Array) -> _record.Agreement:
     """How far the label's score is above each; of several labels, all are to be equal and above."""
     classes = jnp.arange(scores.shape[0], dtype=jnp.int32)
     hard = y.ndim == 0
     label = y.astype(jnp.int32) if hard else jnp.argmax(y).astype(jnp.int32)
     tight = jnp.zeros(classes.shape, bool) if hard else (y > 0) & (classes != label)
-    return _passes.Agreement(
+    return _record.Agreement(
         value=scores[label] - scores,
         sign=-jnp.ones_like(scores),
         tight=tight,

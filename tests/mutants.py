@@ -340,24 +340,6 @@ FAULTS = [
             "svm::the_hinge_has_derivatives_in_forward_mode",
         ),
         (
-            "the second derivative of one score is its slope",
-            "return value, slope, curve[0, 0]",
-            "return value, slope, slope[0]",
-            "sampled::one_score_bends_as_its_hessian_says",
-        ),
-        (
-            "x as it lies is near 0",
-            "jnp.all(problem.rows.ok) & jnp.all(problem.sizes[0] <= PLAIN_CENTRE)",
-            "jnp.all(problem.rows.ok)",
-            "sampled::x_is_read_by_blocks_where_it_is_not_plain[far from 0]",
-        ),
-        (
-            "x as it lies holds numbers",
-            "jnp.all(problem.rows.ok) & jnp.all(problem.sizes[0] <= PLAIN_CENTRE)",
-            "jnp.all(problem.sizes[0] <= PLAIN_CENTRE)",
-            "sampled::x_is_read_by_blocks_where_it_is_not_plain[NaN in a row without weight]",
-        ),
-        (
             "one class has an optimum under a penalty",
             "counted[0] if counted else jnp.any(problem.used).astype(theta.dtype)",
             "counted[0] if counted else jnp.ones((), theta.dtype)",
@@ -368,12 +350,6 @@ FAULTS = [
             "value=value + jnp.sum(problem.penalty[None, :] * theta**2) / 2",
             "value=value + jnp.sum(problem.penalty[None, :] * theta**2)",
             "logistic::penalty_weights_and_units_against_the_oracle",
-        ),
-        (
-            "no offset",
-            "scores if block.offset is None else scores + block.offset.reshape(scores.shape)",
-            "scores",
-            "logistic::an_offset_that_is_a_multiple_of_a_column_shifts_its_weight",
         ),
         (
             "slopes without weight",
@@ -394,6 +370,45 @@ FAULTS = [
             "transforms::lanes_that_share_x_are_the_loop[logistic.fit]",
         ),
         (
+            "no rounding bound",
+            "noise=eps * (NOISE_ULPS * (jnp.sqrt(square)",
+            "noise=0 * eps * (NOISE_ULPS * (jnp.sqrt(square)",
+            "logistic::the_residual_is_no_less_than_its_rounding",
+        ),
+    ),
+    *of(
+        "_smooth/_record.py",
+        (
+            "the second derivative of one score is its slope",
+            "return value, slope, curve[0, 0]",
+            "return value, slope, slope[0]",
+            "sampled::one_score_bends_as_its_hessian_says",
+        ),
+    ),
+    *of(
+        "_smooth/_light.py",
+        (
+            "x as it lies is near 0",
+            "jnp.all(problem.rows.ok) & jnp.all(problem.sizes[0] <= PLAIN_CENTRE)",
+            "jnp.all(problem.rows.ok)",
+            "sampled::x_is_read_by_blocks_where_it_is_not_plain[far from 0]",
+        ),
+        (
+            "x as it lies holds numbers",
+            "jnp.all(problem.rows.ok) & jnp.all(problem.sizes[0] <= PLAIN_CENTRE)",
+            "jnp.all(problem.sizes[0] <= PLAIN_CENTRE)",
+            "sampled::x_is_read_by_blocks_where_it_is_not_plain[NaN in a row without weight]",
+        ),
+    ),
+    *of(
+        "_smooth/_scoring.py",
+        (
+            "no offset",
+            "scores if block.offset is None else scores + block.offset.reshape(scores.shape)",
+            "scores",
+            "logistic::an_offset_that_is_a_multiple_of_a_column_shifts_its_weight",
+        ),
+        (
             "a soft label may be on either side",
             "inert | (~tight & (value > least))",
             "inert | (value > least)",
@@ -411,12 +426,6 @@ FAULTS = [
             "_linalg.inner((block.weight > 0).astype(u.dtype), (~clear).astype(u.dtype))",
             "jnp.sum((~clear).astype(u.dtype))",
             "problems::every_status_is_the_expected_one[logistic.fit-flat-float64]",
-        ),
-        (
-            "no rounding bound",
-            "noise=eps * (NOISE_ULPS * (jnp.sqrt(square)",
-            "noise=0 * eps * (NOISE_ULPS * (jnp.sqrt(square)",
-            "logistic::the_residual_is_no_less_than_its_rounding",
         ),
     ),
     *of(
@@ -605,8 +614,8 @@ FAULTS = [
         ),
         (
             "the diagonal at 0 is of the offsets",
-            "_passes.curve_at_origin(spec, without_offset(problem))",
-            "_passes.curve_at_origin(spec, problem)",
+            "_light.curve_at_origin(spec, without_offset(problem))",
+            "_light.curve_at_origin(spec, problem)",
             "sampled::the_diagonal_is_the_hessians",
         ),
         (
@@ -659,7 +668,7 @@ FAULTS = [
         "_smooth/_truncated.py",
         (
             "scores of the frame alone",
-            "_passes.spread_rows(problem, _frame.of_basis(problem, step)[None])",
+            "_scoring.spread_rows(problem, _frame.of_basis(problem, step)[None])",
             "_frame.of_basis(problem, step).T",
             "truncated::a_product_is_that_with_the_hessian[held]",
         ),
@@ -684,7 +693,7 @@ FAULTS = [
         ),
         (
             "a poor start is kept",
-            "worse = ~(point.seen.value <= _passes.value_at_origin(spec, problem))",
+            "worse = ~(point.seen.value <= _light.value_at_origin(spec, problem))",
             "worse = jnp.bool_(False)",
             "truncated::a_poor_start_is_given_up",
         ),

@@ -5,8 +5,8 @@ import pytest
 
 from jaxlin import logistic, softmax, solvers
 from jaxlin._smooth import _plan, _risk
-from jaxlin._smooth._passes import Spec
 from jaxlin._smooth._plan import Method, Space, Units
+from jaxlin._smooth._record import Spec
 
 ONE, MANY = _risk.SMOOTH[logistic.fit], _risk.SMOOTH[softmax.fit]
 

@@ -13,18 +13,20 @@ from jaxlin._base import _checks
 from jaxlin._data import _prepare
 from jaxlin._smooth import (
     _frame,
+    _light,
     _matrix_free,
     _newton,
     _passes,
     _plan,
     _proof,
     _quasi,
+    _record,
     _risk,
     _sampled,
 )
 
 ENGINE = _risk.SMOOTH[logistic.fit]
-SPEC = _passes.Spec(
+SPEC = _record.Spec(
     ENGINE.loss, ENGINE.curvature, ENGINE.agreement, None, bias=True, penalised=True
 )
 
@@ -57,7 +59,7 @@ def curvatures(problem, theta):
 @pytest.mark.parametrize("y", [np.array([0, 1, 0, 1, 1]), np.array([0.0, 0.2, 0.5, 0.9, 1.0])])
 def test_one_score_bends_as_its_hessian_says(y):
     scores = jnp.array([[-30.0], [-1.0], [0.0], [0.5], [800.0]])
-    value, slope, curve = _passes.derivatives(SPEC, scores, y)
+    value, slope, curve = _record.derivatives(SPEC, scores, y)
     assert SPEC.curvature is None
     expected = jax.vmap(jax.hessian(ENGINE.loss))(scores, y)[:, 0, 0]
     np.testing.assert_allclose(curve, expected, rtol=1e-14)
@@ -73,10 +75,10 @@ def test_a_sample_is_near_the_optimum_of_all():
     problem = problem_of(x, y)
     assert _plan.spares(len(x), 6) and not _plan.spares(2000, 6)
     theta, about = optimum(problem)
-    origin = _passes.light(SPEC, problem, jnp.zeros_like(theta))
-    point = _passes.light(SPEC, problem, theta)
+    origin = _light.light(SPEC, problem, jnp.zeros_like(theta))
+    point = _light.light(SPEC, problem, theta)
     params, _ = logistic.fit(x, y, l2=1e-3, solver=solvers.newton)
-    least = _passes.light(SPEC, problem, _frame.enter(problem, _row(params), True))
+    least = _light.light(SPEC, problem, _frame.enter(problem, _row(params), True))
     assert point.value - least.value < 0.02 * (origin.value - least.value)
     again, hess = curvatures(problem, theta)
     for guess in (about, again):
@@ -95,7 +97,7 @@ def test_chords_lead_near_where_the_weights_are_alike_and_nowhere_else():
         lane = problem_of(x, y, sample_weight=weight)
         lane = whole._replace(rows=lane.rows)
         led = _sampled.chords(SPEC, lane, theta, root)
-        return [_passes.light(SPEC, lane, at).residual for at in (theta, led)], led
+        return [_light.light(SPEC, lane, at).residual for at in (theta, led)], led
 
     for seed in range(5):
         draws = np.random.default_rng(seed).multinomial(500, np.full(500, 1 / 500))
@@ -497,7 +499,7 @@ def test_a_gradient_that_rounding_hides_proves_nothing():
         """A point at which all of the gradient is rounded to 0."""
         weights = jnp.array([[weight, 0.1, -0.1]], np.float32)
         plane = Linear(weights=weights, bias=jnp.zeros(1, np.float32))
-        point = _passes.light(spec, problem, _frame.enter(problem, plane, True))
+        point = _light.light(spec, problem, _frame.enter(problem, plane, True))
         nothing = jnp.zeros_like(point.residual)
         point = point._replace(grad=jnp.zeros_like(point.grad), residual=nothing)
         return _matrix_free._outcome(problem, point, jnp.int32(0))
@@ -565,12 +567,12 @@ def test_without_a_penalty_large_fits_as_lanes(any_size):
 
 @pytest.fixture
 def plain(monkeypatch):
-    monkeypatch.setattr(_passes, "PLAIN_ENTRIES", 0)
-    monkeypatch.setattr(_passes, "PLAIN_COLUMNS", 0)
+    monkeypatch.setattr(_light, "PLAIN_ENTRIES", 0)
+    monkeypatch.setattr(_light, "PLAIN_COLUMNS", 0)
 
 
 def value_and_gradient(problem, flat):
-    return jax.jit(lambda p, t: _passes._value_and_gradient(SPEC, p, t))(problem, flat)
+    return jax.jit(lambda p, t: _light._value_and_gradient(SPEC, p, t))(problem, flat)
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -586,10 +588,10 @@ def test_x_as_it_lies_gives_what_its_blocks_give(plain, bias, n):
         rows = problem.rows
         problem = _frame.make(rows, jnp.full(20, 1e-3), False)
         problem = problem._replace(sizes=jnp.zeros_like(problem.sizes))
-    assert np.all(problem.sizes[0] < _passes.PLAIN_CENTRE)
+    assert np.all(problem.sizes[0] < _light.PLAIN_CENTRE)
     flat = jnp.where(problem.spread > 0, rng.normal(size=problem.spread.size), 0)
-    value, grad = jax.jit(lambda p, t: _passes._at_once(SPEC, p, t))(problem, flat)
-    expected = jax.jit(lambda p, t: _passes._by_blocks(SPEC, p, t))(problem, flat)
+    value, grad = jax.jit(lambda p, t: _light._at_once(SPEC, p, t))(problem, flat)
+    expected = jax.jit(lambda p, t: _light._by_blocks(SPEC, p, t))(problem, flat)
     np.testing.assert_allclose(value, expected[0], rtol=1e-12)
     np.testing.assert_allclose(grad, expected[1], rtol=1e-9, atol=1e-12)
     again = value_and_gradient(problem, flat)
@@ -602,20 +604,20 @@ def test_the_last_pass_as_x_lies_gives_what_its_blocks_give(plain):
     weight = np.random.default_rng(0).choice([0.0, 1.0, 2.0], size=40_001)
     fine = problem_of(x[order].astype(float), y[order], sample_weight=weight)
     theta = jnp.asarray(np.random.default_rng(1).normal(size=(1, 21))).at[0, -1].set(0)
-    expected = _passes._light_by_blocks(SPEC, fine, theta)
+    expected = _light._light_by_blocks(SPEC, fine, theta)
     for problem, rtol in (
         (fine, 1e-11),
         (problem_of(x[order], y[order], sample_weight=weight.astype(np.float32)), 4e-6),
     ):
         dtype = problem.spread.dtype
-        point = jax.jit(lambda p, t: _passes.light(SPEC, p, t))(problem, theta.astype(dtype))
+        point = jax.jit(lambda p, t: _light.light(SPEC, p, t))(problem, theta.astype(dtype))
         np.testing.assert_allclose(point.value, expected.value, rtol=rtol)
         np.testing.assert_allclose(point.grad, expected.grad, rtol=rtol, atol=rtol)
         np.testing.assert_allclose(point.curve, expected.curve, rtol=rtol)
         eps = jnp.finfo(dtype).eps / jnp.finfo(float).eps
         np.testing.assert_allclose(point.noise, eps * expected.noise, rtol=1e-5)
         # Of the same numbers in the same frame, whose own rounding is none of the pass.
-        exact = _passes.light(SPEC, *jax.tree.map(_widened, (problem, theta.astype(dtype))))
+        exact = _light.light(SPEC, *jax.tree.map(_widened, (problem, theta.astype(dtype))))
         assert abs(float(point.residual) - float(exact.residual)) <= point.noise
         assert float(point.short) == float(expected.short)
 
@@ -630,7 +632,7 @@ def test_x_is_read_by_blocks_where_it_is_not_plain(plain, kind):
     problem = problem_of(x, y, sample_weight=weight)
     flat = jnp.asarray(np.random.default_rng(0).normal(size=21), np.float32)
     value, grad = value_and_gradient(problem, flat)
-    blocks = jax.jit(lambda p, t: _passes._by_blocks(SPEC, p, t))
+    blocks = jax.jit(lambda p, t: _light._by_blocks(SPEC, p, t))
     exact = blocks(*jax.tree.map(_widened, (problem, flat)))
     # A sum of 3,000 terms of at most 1 together. As it lies, x at 1e5 is off by hundreds of it.
     least = np.sqrt(3000) * np.finfo(np.float32).eps
@@ -650,12 +652,12 @@ def test_lanes_are_read_by_blocks(plain):
     x, y = drawn(12_000, 20)
     problem = problem_of(x, y)
     thetas = np.random.default_rng(0).normal(size=(4, 21))
-    each = jax.jit(jax.vmap(lambda t: _passes._value_and_gradient(SPEC, problem, t)))(thetas)
+    each = jax.jit(jax.vmap(lambda t: _light._value_and_gradient(SPEC, problem, t)))(thetas)
     for i, theta in enumerate(thetas):
         value, grad = value_and_gradient(problem, jnp.asarray(theta))
         np.testing.assert_allclose(each[0][i], value, rtol=1e-12)
         np.testing.assert_allclose(each[1][i], grad, rtol=1e-9, atol=1e-12)
-    lowered = jax.jit(jax.vmap(lambda t: _passes._value_and_gradient(SPEC, problem, t)))
+    lowered = jax.jit(jax.vmap(lambda t: _light._value_and_gradient(SPEC, problem, t)))
     assert "4x12000" not in lowered.lower(thetas).as_text()
 
 
@@ -674,7 +676,7 @@ def test_sums_of_many_rows_keep_their_digits(n):
 @pytest.mark.parametrize("weights", [False, True])
 def test_temporaries_of_a_large_fit_are_a_part_of_x(weights):
     n, d = 20_000, 24
-    assert n * d >= _passes.PLAIN_ENTRIES
+    assert n * d >= _light.PLAIN_ENTRIES
     shapes = [jax.ShapeDtypeStruct((n, d), np.float32), jax.ShapeDtypeStruct((n,), np.int32)]
     shapes += [jax.ShapeDtypeStruct((n,), np.float32)] * weights
 

@@ -10,14 +10,14 @@ import pytest
 from jaxlin import losses, softmax, solvers
 from jaxlin._base import _checks
 from jaxlin._data import _fold, _prepare, _rows
-from jaxlin._smooth import _frame, _passes, _plan, _risk, _sampled, _truncated
+from jaxlin._smooth import _frame, _light, _passes, _plan, _record, _risk, _sampled, _truncated
 from jaxlin.types import Status
 from tests.public import assert_close, stack, thorough
 
 K = 3
 ENGINE = _risk.SMOOTH[softmax.fit]
 BEND = softmax._BEND
-SPEC = _passes.Spec(losses.softmax, ENGINE.curvature, ENGINE.agreement, None, True, bend=BEND)
+SPEC = _record.Spec(losses.softmax, ENGINE.curvature, ENGINE.agreement, None, True, bend=BEND)
 
 
 def problem_of(n, d, *, absent=False):
@@ -200,7 +200,7 @@ def test_directions_of_rounding_are_not_followed():
     problem = _frame.make(rows, jnp.zeros(4), True, basis)
     point, steps, spent = jax.jit(descend)(problem, jnp.zeros((1, 5)), 100)
     assert not spent and steps < 10
-    again = _passes.light(SPEC, problem, point.theta)
+    again = _light.light(SPEC, problem, point.theta)
     assert again.residual <= 4e-11 and jnp.max(jnp.abs(point.theta)) < 100
 
 
@@ -260,7 +260,7 @@ def minimised(problem, *, doubted=False):
         point, _, spent = jax.jit(run)(problem)
         jax.effects_barrier()
     theta = point.theta
-    assert not spent and _passes.light(PENALISED, problem, theta).residual <= 1.1e-9
+    assert not spent and _light.light(PENALISED, problem, theta).residual <= 1.1e-9
     return theta, np.max(began), set(taken)
 
 
@@ -282,7 +282,7 @@ def test_of_many_rows_products_are_of_a_part():
     problem = spread_out(4000, rare=False)
     exact, origin, taken = minimised(problem)
     assert taken == {500}
-    least = _passes.light(SPEC, problem, exact).value
+    least = _light.light(SPEC, problem, exact).value
     assert origin - least < 0.05 * (np.log(K) - least)
     again, origin, taken = minimised(problem, doubted=True)
     np.testing.assert_allclose(origin, np.log(K), rtol=1e-12)
@@ -334,9 +334,9 @@ def test_the_loss_at_the_origin_is_of_every_row(offset):
         if not offset:
             problem = problem._replace(rows=problem.rows._replace(offset=None))
         nothing = jnp.zeros((K - 1, problem.spread.size))
-        known = _passes.light(SPEC, problem, nothing)
-        np.testing.assert_allclose(_passes.value_at_origin(SPEC, problem), known.value, 1e-12)
-        curve = _passes.curve_at_origin(SPEC, problem) * (K - 1 - absent)
+        known = _light.light(SPEC, problem, nothing)
+        np.testing.assert_allclose(_light.value_at_origin(SPEC, problem), known.value, 1e-12)
+        curve = _light.curve_at_origin(SPEC, problem) * (K - 1 - absent)
         np.testing.assert_allclose(curve, known.curve, 1e-12)
 
 

@@ -11,7 +11,7 @@ import pytest
 from jaxlin import logistic, losses, softmax, solvers
 from jaxlin._base import _checks
 from jaxlin._data import _prepare
-from jaxlin._smooth import _dual, _frame, _passes, _risk, _wide
+from jaxlin._smooth import _dual, _frame, _light, _record, _risk, _wide
 from jaxlin.types import Hyperplane, Status
 from tests.public import assert_close, assert_identical, lane, stack, thorough
 
@@ -197,7 +197,7 @@ def test_products_alone_find_most_optima(many, bias):
     y = y + (x[:, 0] > 0) if many else y
     engine = _risk.SMOOTH[softmax.fit if many else logistic.fit]
     bend = softmax._BEND if many else None
-    spec = _passes.Spec(engine.loss, engine.curvature, engine.agreement, None, bias, bend=bend)
+    spec = _record.Spec(engine.loss, engine.curvature, engine.agreement, None, bias, bend=bend)
     rows, *_ = _prepare.prepare(
         _checks.table(x, y, sample_weight=weight, soft=True), num_classes=K if many else 2
     )
@@ -214,7 +214,7 @@ def test_products_alone_find_most_optima(many, bias):
         step = _dual.direction(run, first)
         point = _dual.moved(run, first, step, 1.0)
         weights = _wide._theta(spec, space, point)
-        return outcome, point, _passes.light(spec, problem, weights)
+        return outcome, point, _light.light(spec, problem, weights)
 
     outcome, point, exact = found(problem)
     assert outcome.certified and outcome.point.residual <= 1e-15 and outcome.steps <= 20

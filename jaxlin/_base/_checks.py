@@ -2,7 +2,7 @@
 
 Shapes, dtypes and static values are checked here in Python, at trace time, and raise. Values
 are checked inside the compiled fit, which returns `Status.INVALID_DATA`; only when that status is
-concrete does `raise_if_invalid` look at the data again, on the host, to say what is wrong with it.
+concrete does `_invalid` look at the data again, on the host, to say what is wrong with them.
 """
 
 import dataclasses

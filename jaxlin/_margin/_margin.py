@@ -23,7 +23,7 @@ from jaxlin._data import _fold
 from jaxlin._linalg import _implicit, dot
 from jaxlin._margin import _gap, _interior
 from jaxlin._margin._gap import Bound, Kind
-from jaxlin._smooth import _frame, _newton, _passes, _plan, _quasi, _sampled
+from jaxlin._smooth import _frame, _light, _newton, _passes, _plan, _quasi, _record, _sampled
 from jaxlin._smooth._frame import Problem
 from jaxlin.types import Linear
 
@@ -129,7 +129,7 @@ def _of_squares(bias, complete, problem, tol, cap) -> Plane:
     @jax.custom_batching.custom_vmap
     def alone(problem, tol, cap):
         start, curved = _sampled.optimum(_spec(bias), problem)
-        if problem.rows.x.shape[1] < _passes.PLAIN_COLUMNS:  # a Hessian costs little more
+        if problem.rows.x.shape[1] < _light.PLAIN_COLUMNS:  # a Hessian costs little more
             return by_newton(problem, tol, cap, start, jnp.int32(0))
         found = _by_passes(bias, problem, tol, cap, start, curved)
         if not complete:
@@ -176,7 +176,7 @@ def _by_newton(bias, complete, problem, tol, cap, start, before) -> Plane:
     # The gap is of the order of the square of the gradient. Of that little is rounding in double
     # precision; in single a step past it is worth its while.
     floor = jnp.asarray(float(jnp.finfo(tol.dtype).eps) ** (2 / 3 if single else 5 / 6), tol.dtype)
-    origin = _passes.value_at_origin(spec, work)
+    origin = _light.value_at_origin(spec, work)
     run = _newton.descend(spec, work, start, origin, floor, cap, before, doubted=False)
     params, bound = _returned(kind, bias, problem, back(run.point.theta)[0], tol)
     found = Plane(params, bound, run.steps, jnp.bool_(False), ~(bound.gap <= tol))
@@ -212,10 +212,10 @@ def differentiable(
     still = jax.lax.stop_gradient(problem)
     theta = _frame.enter(still, params, bias)
     spec = _spec(bias)
-    gradient = functools.partial(_passes.flat_gradient, spec)
+    gradient = functools.partial(_light.flat_gradient, spec)
     hessian = _passes.hessian(spec)
     flat = _implicit.root(gradient, hessian, problem, theta.reshape(-1), proper)
-    of_rows = functools.partial(_passes.flat_value, spec)
+    of_rows = functools.partial(_light.flat_value, spec)
     value = _implicit.envelope(of_rows, problem, flat, value, proper)
     moved = _frame.leave(still, flat.reshape(theta.shape), bias)
     params = jax.tree.map(lambda a, b: a + (b - jax.lax.stop_gradient(b)), params, moved)
@@ -225,8 +225,8 @@ def differentiable(
     return params, 2 * jnp.maximum(1 - sign * scores, 0), value
 
 
-def _spec(bias: bool, *, polished: bool = True) -> _passes.Spec:
-    return _passes.Spec(
+def _spec(bias: bool, *, polished: bool = True) -> _record.Spec:
+    return _record.Spec(
         loss=_squared_hinge,
         curvature=_curvature,
         agreement=_agreement,
@@ -246,7 +246,7 @@ def _curvature(scores: jax.Array, y: jax.Array) -> jax.Array:
     return jnp.full((), 2, scores.dtype)
 
 
-def _agreement(scores: jax.Array, y: jax.Array) -> _passes.Agreement:
+def _agreement(scores: jax.Array, y: jax.Array) -> _record.Agreement:
     """With nothing: the penalty sees to an optimum, whether the classes are separable or not."""
     never = jnp.zeros(1, bool)
-    return _passes.Agreement(value=scores, sign=jnp.ones_like(scores), tight=~never, inert=never)
+    return _record.Agreement(value=scores, sign=jnp.ones_like(scores), tight=~never, inert=never)

@@ -23,10 +23,10 @@ from jaxlin._base import _checks, _loops
 from jaxlin._batch import _lanes
 from jaxlin._data import _rows
 from jaxlin._linalg import dot
-from jaxlin._smooth import _frame, _matrix_free, _passes, _plan
+from jaxlin._smooth import _frame, _light, _matrix_free, _passes, _plan, _record, _scoring
 from jaxlin._smooth._frame import Problem
 from jaxlin._smooth._newton import Outcome
-from jaxlin._smooth._passes import Spec
+from jaxlin._smooth._record import Spec
 
 # Steps that L-BFGS knows, and turns after which a lane is left to Newton's method.
 MEMORY, TURNS = 10, 60
@@ -223,7 +223,7 @@ def _solved(spec, finish, shared: Shared, z, principal, lanes) -> Outcome:
     theta = jnp.where(spread > 0, v / jnp.where(spread > 0, spread, 1), 0)
 
     def judged(problem, theta):
-        return _passes.light(spec, _joined(held, problem), theta)
+        return _light.light(spec, _joined(held, problem), theta)
 
     point = jax.vmap(judged)(problem, theta)
     coercive = jax.vmap(lambda own: _matrix_free.is_coercive(_joined(shared, own)))(problem)
@@ -347,7 +347,7 @@ def _descended(spec, shared: Shared, principal, problem: Problem, start, tol) ->
 
 def _evaluation(spec: Spec, shared: Shared, problem: Problem, shape) -> Callable:
     """`f(v, scores)` -> J `(L,)`, its gradient in v `(L, m, p)`, and the residual `(L,)`."""
-    z, bend = shared.framed, _passes.bend_of(spec)
+    z, bend = shared.framed, _record.bend_of(spec)
     spread, penalty = problem.spread[:, None, :], _penalty(problem)
     live = (spread > 0) & problem.used[:, :, None]
 
@@ -355,7 +355,7 @@ def _evaluation(spec: Spec, shared: Shared, problem: Problem, shape) -> Callable
         problem = _joined(shared, problem)
         rows = problem.rows
         held = (rows.weight > 0)[None, :]
-        scores = jnp.where(held, _passes.in_front(problem, rows, scores), 0)
+        scores = jnp.where(held, _scoring.in_front(problem, rows, scores), 0)
         value, slope, _ = bend.sides(scores, rows.y)
         return _linalg.inner(rows.weight, value), rows.weight[None, :] * slope
 
@@ -378,7 +378,7 @@ def _first_inverse(spec: Spec, shared: Shared, principal, problem: Problem, dtyp
     live = (problem.spread > 0)[:, None, :] & problem.used[:, :, None]
 
     def curve_of(problem):
-        return _passes.curve_at_origin(spec, _joined(shared, problem))
+        return _light.curve_at_origin(spec, _joined(shared, problem))
 
     curve = CURVED * jax.vmap(curve_of)(problem)[:, None, None]
     about = curve * values[None, None, :] + dot(penalty[:, 0], axes**2)[:, None, :]

@@ -15,7 +15,17 @@ from jaxlin import solvers
 from jaxlin._base import _checks
 from jaxlin._data import _prepare, _rows, _stream
 from jaxlin._files import _source
-from jaxlin._smooth import _frame, _iterate, _matrix_free, _newton, _passes, _plan, _risk
+from jaxlin._smooth import (
+    _frame,
+    _iterate,
+    _light,
+    _matrix_free,
+    _newton,
+    _passes,
+    _plan,
+    _record,
+    _risk,
+)
 from jaxlin.types import Hyperplane, Linear
 
 
@@ -76,7 +86,7 @@ def fit(
     k, d, dtype = found.k, found.d, _source.working(found.dtype)
     if found.labels and (found.labels > 1) != kind.joint:
         raise ValueError(f"y: expected soft labels of shape {'(n, k)' if kind.joint else '(n,)'}")
-    spec = _passes.Spec(
+    spec = _record.Spec(
         loss=kind.loss,
         curvature=kind.curvature,
         agreement=kind.agreement,
@@ -189,7 +199,7 @@ def _lower(spec, plan, problem):
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _begun(spec, doubted, run, start, trials):
     unknown = jnp.full((), jnp.inf, start.dtype)
-    origin = _passes.value_at_origin(spec, run.problem) if doubted else unknown
+    origin = _light.value_at_origin(spec, run.problem) if doubted else unknown
     return _newton.begin(run.problem, start, origin, trials)
 
 
@@ -210,7 +220,7 @@ def _loop(spec, run):
     method = _iterate.METHODS[solvers.lbfgs]
     start = jnp.zeros(run.problem.used.size * run.problem.spread.size, run.tol.dtype)
     frame = _iterate.Frame.of(
-        _passes.objective(spec), start, (run.problem,), _passes.hessian(spec), None
+        _light.objective(spec), start, (run.problem,), _passes.hessian(spec), None
     )._replace(lower=run.lower)
     options = {name: jnp.asarray(value, start.dtype) for name, value in method.defaults}
     tol = run.tol / _matrix_free.slack(run.problem.used.size)

@@ -17,10 +17,10 @@ import jax.numpy as jnp
 
 from jaxlin._base import _loops
 from jaxlin._linalg import dot
-from jaxlin._smooth import _frame, _iterate, _passes
+from jaxlin._smooth import _frame, _iterate, _record, _scoring
 from jaxlin._smooth._frame import Problem
 from jaxlin._smooth._newton import CERTIFICATE, where
-from jaxlin._smooth._passes import Spec
+from jaxlin._smooth._record import Spec
 
 # Of the first step, to start from: few rows are easily separated, by scores to which each step
 # would add about 1.
@@ -128,10 +128,10 @@ def descend(run: _Run, cap: jax.Array) -> tuple[Point, jax.Array, jax.Array, jax
 def look(run: _Run, alpha: jax.Array, bias: jax.Array, u: jax.Array) -> Point:
     """J at alpha, b and their scores."""
     spec, problem, rows = run.spec, run.problem, run.problem.rows
-    scores = _passes.in_front(problem, rows, _frame.of_basis(problem, u))
+    scores = _scoring.in_front(problem, rows, _frame.of_basis(problem, u))
     # In rows without weight they could overflow.
     scores = jnp.where((rows.weight > 0)[None, :], scores, 0)
-    value, slope, kept = _passes.bend_of(spec).sides(scores, rows.y)
+    value, slope, kept = _record.bend_of(spec).sides(scores, rows.y)
     slope = _in_basis(problem, rows.weight[None, :] * slope)
     off = alpha + slope
     image = dot(off, run.kernel)
@@ -240,7 +240,7 @@ def _curvature(spec: Spec, problem: Problem, kept: jax.Array) -> tuple[jax.Array
 
     That of softmax, among scores that sum to zero, is at least its least diagonal entry.
     """
-    bend, weight = _passes.bend_of(spec), problem.rows.weight[None, :]
+    bend, weight = _record.bend_of(spec), problem.rows.weight[None, :]
     diagonal = weight * bend.diagonal(kept)
     if problem.basis is None:
         return diagonal[None], diagonal[0]

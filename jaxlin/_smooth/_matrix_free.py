@@ -14,10 +14,20 @@ import jax.numpy as jnp
 
 from jaxlin import _linalg, solvers
 from jaxlin._base import _checks, _loops
-from jaxlin._smooth import _iterate, _newton, _passes, _plan, _proof, _quasi, _sampled, _truncated
+from jaxlin._smooth import (
+    _iterate,
+    _light,
+    _newton,
+    _passes,
+    _plan,
+    _proof,
+    _quasi,
+    _sampled,
+    _truncated,
+)
 from jaxlin._smooth._frame import Problem
-from jaxlin._smooth._passes import Spec
 from jaxlin._smooth._plan import Method, Plan, Units
+from jaxlin._smooth._record import Spec
 
 # Steps of L-BFGS that know the diagonal of the Hessian alone: about twice what such a fit needs.
 SIMPLE_STEPS = 24
@@ -58,7 +68,7 @@ def solve(
         return outcome._replace(unsettled=is_open(outcome, tol) & (outcome.trials < last))
     # Far out in the tail of separable data rounding hides the direction that Newton's method shows
     # on the way there; hence twice: from the solver's point, and if that proves nothing, from afar.
-    starts, origin = jnp.stack([outcome.point.theta, start]), _passes.value_at_origin(spec, problem)
+    starts, origin = jnp.stack([outcome.point.theta, start]), _light.value_at_origin(spec, problem)
 
     def attempt(carry):
         found, i = carry
@@ -126,10 +136,10 @@ def _found(spec, plan, problem, start, tol, cap, doubted) -> _newton.Outcome:
         point, steps, spent = _truncated.descend(spec, problem, start, enough, cap, doubted=doubted)
         # Of fewer coordinates Newton's method soon tells.
         if not spec.penalised and start.size > _plan.NEWTON_LIMIT:
-            point = _passes.light(spec, problem, point.theta)
+            point = _light.light(spec, problem, point.theta)
         return _outcome(problem, point, steps)._replace(trials=jnp.where(spent, cap, steps))
     if doubted:
-        value, origin = _passes.objective(spec), _passes.value_at_origin(spec, problem)
+        value, origin = _light.objective(spec), _light.value_at_origin(spec, problem)
         start = jnp.where(value(start.reshape(-1), problem) <= origin, start, 0)
     solver = solvers.lbfgs if spec.solver is None else spec.solver
     if _loops.varies(problem, problem.rows.axis.name):
@@ -141,7 +151,7 @@ def _found(spec, plan, problem, start, tol, cap, doubted) -> _newton.Outcome:
     def run(begin, most, **units):
         flat, steps, arrived = _iterate.warm_up(
             solver,
-            _passes.objective(spec),
+            _light.objective(spec),
             begin.reshape(-1),
             (problem,),
             hessian=_passes.hessian(spec),
@@ -191,7 +201,7 @@ def slack(m: int) -> float:
 
 def without_hessian(spec, problem, theta, steps) -> _newton.Outcome:
     """What one pass says of a point that another solver found."""
-    return _outcome(problem, _passes.light(spec, problem, theta), steps)
+    return _outcome(problem, _light.light(spec, problem, theta), steps)
 
 
 def _outcome(problem: Problem, point: _passes.Point, steps: jax.Array) -> _newton.Outcome:

@@ -17,10 +17,11 @@ import jax.numpy as jnp
 from jaxlin import _linalg
 from jaxlin._base import _loops, _mesh, _platform
 from jaxlin._data import _rows
-from jaxlin._smooth import _frame, _newton, _passes, _plan
+from jaxlin._smooth import _frame, _light, _newton, _plan, _scoring
 from jaxlin._smooth._frame import Problem
 from jaxlin._smooth._newton import Outcome
-from jaxlin._smooth._passes import Point, Spec
+from jaxlin._smooth._passes import Point
+from jaxlin._smooth._record import Spec
 
 # The least residual that is asked of float32, and points after it that are tried in float64.
 TOL, REFINEMENTS = 1e-5, 3
@@ -91,7 +92,7 @@ def _by_single(spec, problem, start, tol, cap):
 
 
 def _rounding_of_scores(problem: Problem, theta: jax.Array) -> jax.Array:
-    rounding, rows = _passes.rounding_of_scores(problem, theta), problem.rows
+    rounding, rows = _scoring.rounding_of_scores(problem, theta), problem.rows
     if rows.offset is None:
         return rounding
     largest = jnp.max(jnp.abs(_mesh.where_rows(rows.weight > 0, rows.offset)))
@@ -103,7 +104,7 @@ def _refined(spec, problem, begin, whole, tol, led) -> tuple[Point, jax.Array, j
 
     def advance(carry):
         point, step, decrement, i, taken, _ = carry
-        trial = _passes.light(spec, problem, point.theta + step)
+        trial = _light.light(spec, problem, point.theta + step)
         better = trial.residual < point.residual
         point = _newton.where(better, trial, point)
         grad = _linalg.narrow(point.grad)
@@ -117,7 +118,7 @@ def _refined(spec, problem, begin, whole, tol, led) -> tuple[Point, jax.Array, j
 
     # The first trial is where it begins: that far from 0, of which nothing is known.
     unknown, none = jnp.full((), jnp.inf, begin.dtype), jnp.int32(0)
-    first = _passes.origin(problem, unknown)
+    first = _light.origin(problem, unknown)
     init = first, begin, _linalg.narrow(unknown), none, none, jnp.bool_(True)
     point, _, decrement, _, taken, _ = jax.lax.while_loop(
         lambda carry: carry[-1], *_loops.steady(advance, init)

@@ -11,9 +11,10 @@ import jax.numpy as jnp
 
 from jaxlin import _linalg
 from jaxlin._base import _loops
-from jaxlin._smooth import _iterate, _passes, _proof
+from jaxlin._smooth import _iterate, _light, _passes, _proof, _scoring
 from jaxlin._smooth._frame import Problem
-from jaxlin._smooth._passes import Point, Spec
+from jaxlin._smooth._passes import Point
+from jaxlin._smooth._record import Spec
 
 # A finite optimum is proved below 1; the rest is for rounding.
 CERTIFICATE = 0.1
@@ -124,7 +125,7 @@ def begin(problem: Problem, start: jax.Array, origin: jax.Array, before: jax.Arr
     never = jnp.bool_(False)
     nothing = jnp.zeros((start.size, start.size), start.dtype)
     return Run(
-        point=_passes.origin(problem, origin),
+        point=_light.origin(problem, origin),
         hess=nothing,
         whole=_linalg.Factor(nothing, jnp.zeros(start.size, start.dtype), jnp.zeros_like(origin)),
         step=start,
@@ -171,13 +172,13 @@ def advance(spec, doubted, problem, columns, tol, before, polished, run: Run) ->
         asked = (first | late) & poor & (trial.residual > jnp.sqrt(tol))
 
         def distant(problem, theta):
-            return _passes.extremes(spec, problem, theta)[1] > FAR
+            return _scoring.extremes(spec, problem, theta)[1] > FAR
 
         wild = _linalg.when(asked, distant, jnp.bool_(False), (problem, trial.theta))
         lost = wild & late
         accept &= ~wild
         infinite = jnp.full_like(point.value, jnp.inf)
-        nowhere = (_passes.origin(problem, infinite), jnp.zeros_like(hess))
+        nowhere = (_light.origin(problem, infinite), jnp.zeros_like(hess))
         kept = where(lost, nowhere, kept)
         damping = jnp.where(lost, _iterate.FIRST_DAMPING, verdict.damping)
         verdict = verdict._replace(damping=damping, stalled=verdict.stalled & ~lost)
@@ -195,7 +196,7 @@ def advance(spec, doubted, problem, columns, tol, before, polished, run: Run) ->
         def unopposed(problem, step):
             # A direction that no score sees leads nowhere, such as 0 where all is penalised.
             free = jnp.where(problem.free[None, :], step, 0)
-            drop, reach = _passes.extremes(spec, problem, free)
+            drop, reach = _scoring.extremes(spec, problem, free)
             return (reach > 0) & (drop >= -tail * reach)
 
         quasi = _linalg.when(far & ~held, unopposed, jnp.bool_(False), (problem, step))

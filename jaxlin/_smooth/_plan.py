@@ -27,7 +27,8 @@ import jax.numpy as jnp
 
 from jaxlin import solvers
 from jaxlin._smooth._frame import HELD_ENTRIES
-from jaxlin._smooth._passes import SHARED_LIMIT, Spec
+from jaxlin._smooth._passes import SHARED_LIMIT
+from jaxlin._smooth._record import Spec
 
 # Up to this many coordinates the default is Newton's method, and another beyond.
 NEWTON_LIMIT = 256

@@ -20,9 +20,10 @@ import numpy as np
 from jaxlin import _linalg
 from jaxlin._data import _fold, _rows
 from jaxlin._linalg import dot
-from jaxlin._smooth import _frame, _passes
+from jaxlin._smooth import _frame, _passes, _scoring
 from jaxlin._smooth._frame import Problem
-from jaxlin._smooth._passes import Point, Spec
+from jaxlin._smooth._passes import Point
+from jaxlin._smooth._record import Spec
 
 # Products of p terms are trusted beyond this many units of p * eps of their magnitude.
 ROUNDING_ULPS = 16
@@ -150,7 +151,7 @@ def _contrasts(spec: Spec, problem: Problem, block: _rows.Rows):
     """The directions of u that each row's label wants, `(rows, q, m)`, and their Agreement."""
     m = problem.used.size
     each = jnp.broadcast_to(jnp.eye(m, dtype=problem.spread.dtype), (len(block.weight), m, m))
-    found = _passes.agreed(spec, problem, block, each)
+    found = _scoring.agreed(spec, problem, block, each)
     along = jnp.where(found.inert, 0, found.value)
     return jnp.swapaxes(along, 1, 2), jax.tree.map(lambda a: a[:, 0], found)
 
@@ -196,7 +197,7 @@ def recedes(
 
     def on_plane(block):
         z, length, contrasts, found, _, near, share, _ = along(block)
-        slope = _passes.slopes(spec, problem, block, point.theta)
+        slope = _scoring.slopes(spec, problem, block, point.theta)
         pull = jnp.where(near, found.sign * slope, 0)
         pull = jnp.sum(pull[:, :, None] * contrasts, axis=1)
         square = dot(jnp.swapaxes(contrasts * share[:, :, None], 1, 2), contrasts)

@@ -15,9 +15,10 @@ import jax.numpy as jnp
 from jaxlin import _linalg
 from jaxlin._base import _loops
 from jaxlin._linalg import dot
-from jaxlin._smooth import _iterate, _passes
+from jaxlin._smooth import _iterate, _light
 from jaxlin._smooth._frame import Problem
-from jaxlin._smooth._passes import Point, Spec
+from jaxlin._smooth._passes import Point
+from jaxlin._smooth._record import Spec
 
 # What is left of a step that was too long, and where shorter ones are no use.
 SHORTER, SHORTEST = 1 / 4, 2.0**-20
@@ -77,7 +78,7 @@ def descend(
         along = -length * dot(run.inverse, slope)
         expected = -jnp.sum(slope * along)
         step = _linalg.other_half(whole, along)
-        trial = _passes.light(spec, problem, point.theta + step[None])
+        trial = _light.light(spec, problem, point.theta + step[None])
         verdict = _iterate.judge(
             (point.value, point.residual),
             (trial.value, trial.residual),
@@ -98,7 +99,7 @@ def descend(
             stalled=verdict.stalled | (length < SHORTEST),
         )
 
-    first = _passes.light(spec, problem, start)
+    first = _light.light(spec, problem, start)
 
     def unfinished(run: Run) -> jax.Array:
         fine = jnp.isfinite(run.point.value) & ~run.stalled

@@ -25,17 +25,19 @@ from jaxlin._linalg import _implicit
 from jaxlin._smooth import (
     _axes,
     _frame,
+    _light,
     _matrix_free,
     _mixed,
     _newton,
     _passes,
     _plan,
+    _record,
     _sampled,
     _wide,
 )
 from jaxlin._smooth._frame import Problem
-from jaxlin._smooth._passes import Spec
 from jaxlin._smooth._plan import Method, Space
+from jaxlin._smooth._record import Spec
 from jaxlin.types import Hyperplane, Info, Linear, Status
 
 # Of so few entries a fit is a fraction of a millisecond however it is compiled.
@@ -52,7 +54,7 @@ class Smooth(NamedTuple):
 
     loss: Callable[..., jax.Array]
     curvature: Callable[..., jax.Array] | None
-    agreement: Callable[..., _passes.Agreement]
+    agreement: Callable[..., _record.Agreement]
     joint: bool
 
 
@@ -264,7 +266,7 @@ def _left_by_features(spec, problem, rows, usable, l2, found):
     if spec.complete:  # without, the call is eager: not differentiated
         live = _frame.live(problem, rows, l2)
         proper = usable & (info.status <= Status.MAX_STEPS)
-        gradient = functools.partial(_passes.flat_gradient, spec)
+        gradient = functools.partial(_light.flat_gradient, spec)
         hessian = _passes.hessian(spec)
         flat = _implicit.root(gradient, hessian, live, theta.reshape(-1), proper)
         theta = flat.reshape(theta.shape)
@@ -273,7 +275,7 @@ def _left_by_features(spec, problem, rows, usable, l2, found):
 
 
 def _with_objective(spec, info, live, theta, proper):
-    value = functools.partial(_passes.flat_value, spec)
+    value = functools.partial(_light.flat_value, spec)
     arguments = live, theta.reshape(-1), info.objective, proper
     return info._replace(objective=_implicit.envelope(value, *arguments))
 
@@ -383,7 +385,7 @@ def _solved_by_features(spec, problem, init, tol, max_steps, *, doubted=True, pl
         if not newton:
             return _matrix_free.solve(spec, plan, problem, start, tol, cap, last, init is not None)
         if doubted:
-            origin = _passes.value_at_origin(spec, problem)
+            origin = _light.value_at_origin(spec, problem)
             return _newton.solve(spec, problem, start, origin, tol, cap, jnp.int32(0))
         if not counted:
             return _mixed.solve(spec, problem, start, tol, cap)

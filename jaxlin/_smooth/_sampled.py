@@ -13,9 +13,9 @@ from jaxlin import _linalg
 from jaxlin._base import _loops, _mesh
 from jaxlin._data import _fold, _rows
 from jaxlin._linalg import dot
-from jaxlin._smooth import _frame, _iterate, _passes, _plan
+from jaxlin._smooth import _frame, _iterate, _light, _passes, _plan
 from jaxlin._smooth._frame import Problem
-from jaxlin._smooth._passes import Spec
+from jaxlin._smooth._record import Spec
 
 # Rows per coordinate that it is made of: a fifth of all, but no fewer and no more than these; or a
 # few, where it costs as much as several steps.
@@ -123,7 +123,7 @@ def chords(spec: Spec, problem: Problem, theta: jax.Array, root: jax.Array) -> j
     """
 
     def step(_, theta):
-        half = dot(root, _passes.flat_gradient(spec, problem, theta.reshape(-1)))
+        half = dot(root, _light.flat_gradient(spec, problem, theta.reshape(-1)))
         short = jnp.sum(half**2) <= SHORT
         return theta - jnp.where(short, dot(root.T, half), 0).reshape(theta.shape)
 
@@ -186,7 +186,7 @@ def are_independent(problem: Problem) -> jax.Array:
 
 def diagonal(spec: Spec, problem: Problem) -> jax.Array:
     """The mean over the degrees of freedom of the Hessian's diagonal at 0, `(p,)`, regular."""
-    square = _second_moments(problem) * _passes.curve_at_origin(spec, without_offset(problem))
+    square = _second_moments(problem) * _light.curve_at_origin(spec, without_offset(problem))
     return square + _passes.regular(problem, square)
 
 

@@ -21,9 +21,9 @@ from jaxlin import _linalg
 from jaxlin._base import _loops, _mesh
 from jaxlin._data import _fold, _rows
 from jaxlin._linalg import dot
-from jaxlin._smooth import _frame, _iterate, _passes, _sampled
+from jaxlin._smooth import _frame, _iterate, _light, _passes, _sampled, _scoring
 from jaxlin._smooth._frame import Problem
-from jaxlin._smooth._passes import Bend, Spec
+from jaxlin._smooth._record import Bend, Spec
 
 # Up to so many entries the columns of the frame are held, not made anew in each pass.
 HELD_ENTRIES = 2**18
@@ -79,7 +79,7 @@ class _Run(NamedTuple):
     def entries(self) -> int:
         """Of x in a block, beside which it makes several numbers for each score."""
         d, scores = self.problem.centre.size, self.problem.used.size + 1
-        return _passes.light_entries(self.problem) * d // (d + OF_SCORE * scores)
+        return _light.light_entries(self.problem) * d // (d + OF_SCORE * scores)
 
     def fold(self, f, kept: jax.Array):
         """The sums over the rows of `f(z, block, kept)`."""
@@ -145,7 +145,7 @@ def descend(
         start = begun[0].theta.astype(start.dtype)
     point = look(run, start)
     if doubted or part is not None:
-        worse = ~(point.seen.value <= _passes.value_at_origin(spec, problem))
+        worse = ~(point.seen.value <= _light.value_at_origin(spec, problem))
         point = _linalg.when(
             worse, lambda p, t: look(_run(spec, p), t), point, (problem, jnp.zeros_like(start))
         )
@@ -234,9 +234,9 @@ def look(run: _Run, theta: jax.Array) -> Point:
 
 
 def _scores(problem: Problem, block: _rows.Rows, z: jax.Array, theta: jax.Array) -> jax.Array:
-    """As `_passes.scores_of` where there is weight, `(K, rows)`: vectors want the rows last."""
-    columns = _passes.spread_rows(problem, _frame.of_basis(problem, theta)[None])
-    scores = _passes.in_front(problem, block, dot(columns.T, z.T))
+    """As `_scoring.scores_of` where there is weight, `(K, rows)`: vectors want the rows last."""
+    columns = _scoring.spread_rows(problem, _frame.of_basis(problem, theta)[None])
+    scores = _scoring.in_front(problem, block, dot(columns.T, z.T))
     # Without weight are also rows of the last block that were in the one before.
     fine = (block.weight > 0)[None, :] | (jnp.abs(scores) <= -_frame.NEVER)
     return jnp.where(fine, scores, 0)
@@ -245,7 +245,7 @@ def _scores(problem: Problem, block: _rows.Rows, z: jax.Array, theta: jax.Array)
 def product(run: _Run, point: Point, step: jax.Array) -> jax.Array:
     """H at the point times a step `(m, p)`."""
     problem, bend = run.problem, run.bend
-    columns = _passes.spread_rows(problem, _frame.of_basis(problem, step)[None])
+    columns = _scoring.spread_rows(problem, _frame.of_basis(problem, step)[None])
 
     def sums(z, block, kept):
         if kept.shape[1] == 0:

@@ -21,10 +21,10 @@ from jaxlin import _linalg
 from jaxlin._base import _loops, _mesh
 from jaxlin._data import _rows
 from jaxlin._linalg import _implicit, dot
-from jaxlin._smooth import _dual, _frame, _newton, _passes
+from jaxlin._smooth import _dual, _frame, _light, _newton
 from jaxlin._smooth._frame import Problem
 from jaxlin._smooth._newton import Outcome
-from jaxlin._smooth._passes import Spec
+from jaxlin._smooth._record import Spec
 from jaxlin.types import Linear
 
 # Steps that make up for the rounding of K, at most.
@@ -117,7 +117,7 @@ def _by_products(spec, problem, space, tol, cap) -> Outcome:
     run = _dual.begin(spec, problem, space.kernel, tol)
 
     def judged(dual):
-        return _passes.light(spec, problem, _theta(spec, space, dual))
+        return _light.light(spec, problem, _theta(spec, space, dual))
 
     def refined(carry):
         point, dual, _, left = carry
@@ -177,7 +177,7 @@ def _by_factor(spec, problem, basis, start, tol, cap, before) -> Outcome:
     bias = start[:, d] if spec.bias else jnp.zeros_like(weights[:, 0])
     init = jax.tree.map(lambda a: _frame.of_basis(problem, a), Linear(weights, bias))
     first = _frame.enter(reduced, init, spec.bias)
-    origin = _passes.value_at_origin(spec, problem)
+    origin = _light.value_at_origin(spec, problem)
     run = _newton.descend(
         # It ends a step after the residual has passed, at the floor: of what is proved below.
         spec._replace(complete=False, polished=True),
@@ -202,12 +202,12 @@ def _by_factor(spec, problem, basis, start, tol, cap, before) -> Outcome:
         _, transpose = jax.vjp(recover, first)
         (grad,) = transpose(point.grad)
         step = recover(-_linalg.solve(run.whole, grad.reshape(-1)).reshape(first.shape))
-        trial = _passes.light(spec, problem, point.theta + step)
+        trial = _light.light(spec, problem, point.theta + step)
         better = trial.residual < point.residual
         point = jax.tree.map(functools.partial(jnp.where, better), trial, point)
         return point, better, left - 1
 
-    point = _passes.light(spec, problem, recover(run.point.theta))
+    point = _light.light(spec, problem, recover(run.point.theta))
     point, *_ = jax.lax.while_loop(
         lambda carry: (carry[0].residual > tol) & carry[1] & (carry[2] > 0),
         *_loops.steady(refined, (point, jnp.bool_(True), REFINEMENTS)),

@@ -1,0 +1,107 @@
+"""The record of a loss: its value and derivatives of the scores, and what a label wants of them."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxlin import solvers
+
+
+class Agreement(NamedTuple):
+    """What scores `(K,)` should satisfy, as numbers `(q,)` linear in them.
+
+    value: nonnegative where the scores agree with the label
+    sign: the derivative of each value in the score of the same index
+    tight: bool, must be 0, because the label allows several classes
+    inert: bool, says nothing
+    """
+
+    value: jax.Array
+    sign: jax.Array
+    tight: jax.Array
+    inert: jax.Array
+
+
+class Bend(NamedTuple):
+    """A loss and its derivatives in the scores of many rows at once, as vectors want them.
+
+    sides: `f(scores (K, rows), y)` -> the loss `(rows,)`, its slope `(K, rows)`, and what its
+      second derivatives are made of, `kept (K, rows)`
+    product: `f(kept, moved (K, rows))` -> `(K, rows)`, these times a move of the scores
+    diagonal: `f(kept)` -> `(K, rows)`, of these
+    """
+
+    sides: Callable[[jax.Array, jax.Array], tuple[jax.Array, jax.Array, jax.Array]]
+    product: Callable[[jax.Array, jax.Array], jax.Array]
+    diagonal: Callable[[jax.Array], jax.Array]
+
+
+class Spec(NamedTuple):
+    """What is static about a fit.
+
+    loss: `f(scores (K,), y)` of one example, smooth and convex
+    curvature: `f(scores (K,), y)`, the trace of its second derivatives or a bound of it; None for
+      the second derivative of one score
+    agreement: `f(scores (K,), y)` -> Agreement; an absent class's score is `_frame.NEVER`
+    solver: of `solvers`, or None for the default by size
+    bias: whether there is one
+    complete: whether the program holds the paths that few problems take, or only says that one is
+      needed
+    penalised: whether every l2 is positive, where that matters and is known
+    bend: or None, and then large problems are not solved by products with the Hessian
+    polished: whether Newton's method tries a step after the residual has passed
+    log_odds: whether the one score is the log odds of class 1, and the loss that of its probability
+    """
+
+    loss: Callable[[jax.Array, jax.Array], jax.Array]
+    curvature: Callable[[jax.Array, jax.Array], jax.Array] | None
+    agreement: Callable[[jax.Array, jax.Array], Agreement]
+    solver: solvers.Solver | None
+    bias: bool
+    complete: bool = True
+    penalised: bool | None = None
+    bend: Bend | None = None
+    polished: bool = True
+    log_odds: bool = False
+
+
+def bend_of(spec: Spec) -> Bend:
+    """The spec's own, or that of any loss of one score."""
+    if spec.bend is not None:
+        return spec.bend
+
+    def sides(scores, y):
+        value, slope, curve = derivatives(spec, scores.T, y)
+        return value, slope.T, curve[None]
+
+    return Bend(sides, jnp.multiply, lambda kept: kept)
+
+
+def derivatives(
+    spec: Spec, scores: jax.Array, y: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Each row's loss `(rows,)`, its slope `(rows, K)`, and `spec.curvature (rows,)`."""
+    if spec.curvature is None:
+        return of_one_score(spec, scores, y)
+    value, slope = jax.vmap(jax.value_and_grad(spec.loss))(scores, y)
+    return value, slope, jax.vmap(spec.curvature)(scores, y)
+
+
+def of_one_score(spec, scores, y):
+    """As `derivatives`, with the second derivative.
+
+    All three at once. Each alone would begin from y, which loops hold for each alone, and so would
+    take an exponential of its own.
+    """
+
+    def of_row(scores, y):
+        def with_slope(scores):
+            value, slope = jax.value_and_grad(spec.loss)(scores, y)
+            return value, (value, slope)
+
+        curve, (value, slope) = jax.hessian(with_slope, has_aux=True)(scores)
+        return value, slope, curve[0, 0]
+
+    return jax.vmap(of_row)(scores, y)

@@ -1204,12 +1204,6 @@ FAULTS = [
             "sampled::sums_of_many_rows_keep_their_digits[200000]",
         ),
         (
-            "pivots tell the rank",
-            "near = ~(first.pivot >= max(math.sqrt(eps), RANK_ULPS * p * eps))",
-            "near = ~(first.pivot >= RANK_ULPS * p * eps)",
-            "closed_forms::a_combination_of_columns_is_told_in_any_units",
-        ),
-        (
             "a transpose is forgotten",
             "jax.scipy.linalg.solve_triangular(f.lower, half, lower=True, trans=1)",
             "jax.scipy.linalg.solve_triangular(f.lower, half, lower=True)",
@@ -1226,6 +1220,15 @@ FAULTS = [
             "return 1 / jnp.sum((root / f.scale[None, :]) ** 2)",
             "return jnp.sum((root / f.scale[None, :]) ** 2)",
             "logistic::collinear_columns_give_the_minimum_norm_optimum",
+        ),
+    ),
+    *of(
+        "_linalg/_inverse.py",
+        (
+            "pivots tell the rank",
+            "near = ~(first.pivot >= max(math.sqrt(eps), RANK_ULPS * p * eps))",
+            "near = ~(first.pivot >= RANK_ULPS * p * eps)",
+            "closed_forms::a_combination_of_columns_is_told_in_any_units",
         ),
         (
             "the determinant in other units",

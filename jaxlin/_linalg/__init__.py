@@ -5,7 +5,6 @@ from jaxlin._linalg._dense import (
     FEW_SIDES,
     RANK_ULPS,
     Factor,
-    Inverse,
     combination,
     dot,
     eigh,
@@ -14,7 +13,6 @@ from jaxlin._linalg._dense import (
     given_by_those_before,
     half_solve,
     inner,
-    inverse,
     inverse_root,
     largest,
     least_eigenvalue,
@@ -25,14 +23,13 @@ from jaxlin._linalg._dense import (
     on_both_sides,
     other_half,
     power_of_two,
-    pseudo_inverse,
     raised,
-    refined,
     semidefinite_solve,
     solve,
     turned,
 )
 from jaxlin._linalg._exact import exact_sum, long_inner, long_products, long_ulps, pairwise_products
+from jaxlin._linalg._inverse import Inverse, inverse, pseudo_inverse, refined
 
 __all__ = [
     "FEW_SIDES",

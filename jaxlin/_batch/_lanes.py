@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxlin._base import _checks, _loops, _platform
+from jaxlin._base import _batched, _checks, _loops, _platform
 from jaxlin._linalg import _implicit
 
 # Of what a chunk works on: lanes of one fit read x together, and each holds some columns of n rows.
@@ -124,19 +124,18 @@ def in_chunks(f: Callable[..., tuple[Any, Any]]) -> Callable[..., tuple[Any, Any
 
     @many.def_vmap
     def _(axis_size, in_batched, *operands):
-        axes = jax.tree.map(lambda batched: 0 if batched else None, tuple(in_batched))
         apart = bool(in_batched[0].x)
         entries, dtype = operands[0].x[0].size, _checks.working_dtype(operands[0].x)
         size = own_size(entries, dtype) if apart else 0
         if axis_size <= size or size < 2 or not _platform.on_one_cpu():
             out = (0 if apart else None, 0)
-            found = jax.vmap(f, in_axes=axes, out_axes=out, axis_size=axis_size)(*operands)
+            found = _batched.each(f, axis_size, in_batched, out_axes=out)(*operands)
         else:
             own, joined = _apart(in_batched, operands)
             lane = jax.vmap(lambda own: f(*joined(own)))
             found = in_turn(lane, own, even_size(axis_size, entries, dtype))
         shared, own = found
-        return found, (jax.tree.map(lambda _: apart, shared), jax.tree.map(lambda _: True, own))
+        return found, (_batched.all_of(shared, apart), _batched.all_of(own))
 
     return many
 
@@ -177,7 +176,7 @@ def _in_bounds(program, size, alone):
 
     @run.def_vmap
     def _(axis_size, in_batched, *operands):
-        axes = jax.tree.map(lambda batched: 0 if batched else None, tuple(in_batched))
+        axes = tuple(map(_batched.axes_of, in_batched))
         own, joined = _apart(in_batched, operands)
         room = _platform.enlarged(PROGRAMS_BYTES[in_batched[0][0]])
         most = 1 if alone else _even(axis_size, room // size)
@@ -194,7 +193,7 @@ def _in_bounds(program, size, alone):
             found = jax.lax.map(lambda own: run(*joined(own)), own)
         else:
             found = in_turn(together, own, most)
-        return found, jax.tree.map(lambda _: True, found)
+        return found, _batched.all_of(found)
 
     return run
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxlin._base import _loops
+from jaxlin._base import _batched, _loops
 from jaxlin.types import Hyperplane
 
 # So many lanes fill the vectors that a visit of all is made of.
@@ -93,7 +93,7 @@ def walk(
         if not in_batched[0].x:
             visits = visits._replace(x=operands[0].x)
         found = jax.tree.map(lambda a: jnp.moveaxis(a, -1, 0), alone(visits, *carry))
-        return found, jax.tree.map(lambda _: True, found)
+        return found, _batched.all_of(found)
 
     return many(visits, start, seen)
 
@@ -120,10 +120,9 @@ def lanes_last(f: Callable) -> Callable:
 
 def _vmapped(f, axis_size, in_batched, operands, first=0):
     """`f` under a plain vmap, as a rule returns it; lanes of the first operand are at `first`."""
-    axes = [jax.tree.map(lambda batched: 0 if batched else None, tree) for tree in in_batched]
-    axes[0] = jax.tree.map(lambda batched: first if batched else None, in_batched[0])
-    found = jax.vmap(f, in_axes=tuple(axes), axis_size=axis_size)(*operands)
-    return found, jax.tree.map(lambda _: True, found)
+    axes = _batched.axes_of(in_batched[0], first), *map(_batched.axes_of, in_batched[1:])
+    found = jax.vmap(f, in_axes=axes, axis_size=axis_size)(*operands)
+    return found, _batched.all_of(found)
 
 
 def _last(axis_size, a, batched):

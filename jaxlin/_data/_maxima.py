@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlin._base import _loops, _platform
+from jaxlin._base import _batched, _loops, _platform
 
 # Of a row in so many lanes, which is worth a turn of a loop.
 ROW_ENTRIES = 256
@@ -31,8 +31,7 @@ def some(held: jax.Array, of: jax.Array) -> jax.Array:
 def _(axis_size, in_batched, held, of):
     """How many: lanes that share `of` are rows of one product."""
     if in_batched[1]:
-        each = jax.vmap(some.fun, in_axes=[0 if batched else None for batched in in_batched])
-        return each(held, of), True
+        return _batched.each(some.fun, axis_size, in_batched)(held, of), True
     return held.astype(jnp.float32) @ of.astype(jnp.float32) > 0, True
 
 
@@ -50,8 +49,7 @@ def _(axis_size, in_batched, weight, a):
     has no use for as many turns as there are rows. Of few entries the largest are looked at first.
     """
     if in_batched[1]:
-        each = jax.vmap(largest.fun, in_axes=[0 if batched else None for batched in in_batched])
-        return each(weight, a), True
+        return _batched.each(largest.fun, axis_size, in_batched)(weight, a), True
     held = weight > 0
     if not (_platform.on_cpu() and axis_size * a.shape[1] >= ROW_ENTRIES):
         found = jax.lax.map(lambda column: jnp.max(jnp.where(held, column[None, :], 0), 1), a.T)

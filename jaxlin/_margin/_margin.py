@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg, losses
-from jaxlin._base import _loops
+from jaxlin._base import _batched, _loops
 from jaxlin._data import _fold
 from jaxlin._linalg import _implicit, dot
 from jaxlin._margin import _gap, _interior
@@ -141,11 +141,10 @@ def _of_squares(bias, complete, problem, tol, cap) -> Plane:
     def _(axis_size, in_batched, *operands):
         if not any(jax.tree.leaves(in_batched)):  # only tangents are of lanes
             found = alone.fun(*operands)
-            return found, jax.tree.map(lambda _: False, found)
-        axes = [jax.tree.map(lambda batched: 0 if batched else None, b) for b in in_batched]
-        lanes = jax.vmap(by_newton, in_axes=(*axes, None, None), axis_size=axis_size)
-        found = lanes(*operands, *nothing)
-        return found, jax.tree.map(lambda _: True, found)
+            return found, _batched.all_of(found, False)
+        lanes = _batched.each(lambda *own: by_newton(*own, *nothing), axis_size, in_batched)
+        found = lanes(*operands)
+        return found, _batched.all_of(found)
 
     return alone(problem, tol, cap)
 

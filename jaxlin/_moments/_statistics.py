@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg
-from jaxlin._base import _checks
+from jaxlin._base import _batched, _checks
 from jaxlin._data import _prepare, _rows
 from jaxlin._linalg import _implicit, dot
 from jaxlin._moments import _scatter
@@ -89,10 +89,9 @@ def _quicker(quick, safe, data, k, per_class):
 
     @many.def_vmap
     def _(axis_size, in_batched, data):
-        axes = jax.tree.map(lambda batched: 0 if batched else None, in_batched[0])
         f = either if axis_size * n * d >= MANY_ENTRIES else safe
-        found = jax.vmap(f, in_axes=(axes,), axis_size=axis_size)(data)
-        return found, jax.tree.map(lambda _: True, found)
+        found = _batched.each(f, axis_size, in_batched)(data)
+        return found, _batched.all_of(found)
 
     f = many if few else either
     return lambda data: _implicit.derived(safe, f(jax.lax.stop_gradient(data)), (data,))

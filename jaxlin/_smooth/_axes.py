@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg
-from jaxlin._base import _checks, _loops
+from jaxlin._base import _batched, _checks, _loops
 from jaxlin._batch import _lanes
 from jaxlin._data import _rows
 from jaxlin._linalg import dot
@@ -100,15 +100,14 @@ def solve(spec: Spec, problem: Problem, start, tol, alone: Callable, finish: Cal
 
     @either.def_vmap
     def _(axis_size, in_batched, *operands):
-        axes = jax.tree.map(lambda batched: 0 if batched else None, tuple(in_batched))
         if _pays(spec, operands[0], in_batched[0]):
             shared, own = _apart(operands[0])
             own_axes = _apart(in_batched[0])[1], *in_batched[1:]
             lanes = _spread(axis_size, (own, *operands[1:]), own_axes)
             found = _together(spec, finish)(shared, lanes)
         else:
-            found = jax.vmap(alone, in_axes=axes, axis_size=axis_size)(*operands)
-        return found, jax.tree.map(lambda _: True, found)
+            found = _batched.each(alone, axis_size, in_batched)(*operands)
+        return found, _batched.all_of(found)
 
     return either(problem, start, tol)
 
@@ -166,7 +165,7 @@ def _together(spec: Spec, finish: Callable) -> Callable:
             flat = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), lanes)
             found = together(shared, flat)
             found = jax.tree.map(lambda a: a.reshape(axis_size, -1, *a.shape[1:]), found)
-        return found, jax.tree.map(lambda _: True, found)
+        return found, _batched.all_of(found)
 
     return together
 

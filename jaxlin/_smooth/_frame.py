@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg
-from jaxlin._base import _checks, _loops, _mesh
+from jaxlin._base import _batched, _checks, _loops, _mesh
 from jaxlin._data import _fold, _maxima, _rows
 from jaxlin._linalg import dot
 from jaxlin.types import Linear
@@ -122,11 +122,9 @@ def _(axis_size, in_batched, rows, bias):
     and the scale their quartiles', so that a few rows of junk that no lane gives weight move
     neither.
     """
-    axes = jax.tree.map(lambda batched: 0 if batched else None, in_batched[0])
     if in_batched[0].x:
-        each = jax.vmap(_standing.fun, in_axes=(axes, None), axis_size=axis_size)
-        own = each(rows, bias)
-        return own, jax.tree.map(lambda _: True, own)
+        own = _batched.each(_standing.fun, axis_size, in_batched)(rows, bias)
+        return own, _batched.all_of(own)
     n, _ = rows.x.shape
     dtype = _checks.working_dtype(rows.x)
     safe = jnp.abs(rows.x.astype(dtype)) <= _checks.safe_range(dtype)
@@ -147,7 +145,7 @@ def _(axis_size, in_batched, rows, bias):
     def of_lane(rows):
         return _moments(rows, centre, scale)[2:]
 
-    each = jax.vmap(of_lane, in_axes=(axes,), axis_size=axis_size)(rows)
+    each = _batched.each(of_lane, axis_size, in_batched[:1])(rows)
     batched: Any = (False, False, True, True, True)
     return _Standing(centre, scale, *each), _Standing(*batched)
 

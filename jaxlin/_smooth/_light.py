@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg
-from jaxlin._base import _mesh
+from jaxlin._base import _batched, _mesh
 from jaxlin._data import _fold, _rows
 from jaxlin._linalg import dot
 from jaxlin._smooth import _frame, _passes, _record, _scoring
@@ -156,9 +156,8 @@ def _alone(at_once, by_blocks):
 
         @alone.def_vmap
         def _(axis_size, in_batched, problem, theta):
-            axes = jax.tree.map(lambda batched: 0 if batched else None, tuple(in_batched))
-            found = jax.vmap(blocks, in_axes=axes, axis_size=axis_size)(problem, theta)
-            return found, jax.tree.map(lambda _: True, found)
+            found = _batched.each(blocks, axis_size, in_batched)(problem, theta)
+            return found, _batched.all_of(found)
 
         return alone(problem, theta)
 

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg
-from jaxlin._base import _loops, _mesh, _platform
+from jaxlin._base import _batched, _loops, _mesh, _platform
 from jaxlin._data import _rows
 from jaxlin._smooth import _frame, _light, _newton, _plan, _scoring
 from jaxlin._smooth._frame import Problem
@@ -40,11 +40,10 @@ def solve(
 
     @either.def_vmap
     def _(axis_size, in_batched, *operands):
-        axes = jax.tree.map(lambda batched: 0 if batched else None, tuple(in_batched))
         mixed = _platform.on_cpu() and _pays(operands[0], axis_size, in_batched[0])
         f = functools.partial(_by_single, spec) if mixed else either.fun
-        found = jax.vmap(f, in_axes=axes, axis_size=axis_size)(*operands)
-        return found, jax.tree.map(lambda _: True, found)
+        found = _batched.each(f, axis_size, in_batched)(*operands)
+        return found, _batched.all_of(found)
 
     return either(problem, start, tol, cap)
 

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlin import _linalg, solvers
-from jaxlin._base import _checks, _loops, _mesh, _platform
+from jaxlin._base import _batched, _checks, _loops, _mesh, _platform
 from jaxlin._batch import _lanes
 from jaxlin._data import _prepare, _rows
 from jaxlin._linalg import _implicit
@@ -341,15 +341,11 @@ def _from_one_start(spec, solved):
                 return _frame.leave(problem, jnp.where(found, moved, theta), spec.bias)
 
             init = jax.vmap(near)(rows.weight)
-            in_batched = [*in_batched[:2], jax.tree.map(lambda _: True, init), *in_batched[3:]]
+            in_batched = [*in_batched[:2], _batched.all_of(init), *in_batched[3:]]
             f = functools.partial(f, doubted=False)
-        axes = jax.tree.map(lambda batched: 0 if batched else None, tuple(in_batched))
-        out = (0 if apart else None, 0)
-        found = jax.vmap(f, in_axes=axes, out_axes=out, axis_size=axis_size)(
-            rows, l2, init, *others
-        )
-        shared, own = found
-        return found, (jax.tree.map(lambda _: apart, shared), jax.tree.map(lambda _: True, own))
+        lanes = _batched.each(f, axis_size, in_batched, out_axes=(0 if apart else None, 0))
+        shared, own = lanes(rows, l2, init, *others)
+        return (shared, own), (_batched.all_of(shared, apart), _batched.all_of(own))
 
     return many
 

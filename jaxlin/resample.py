@@ -24,30 +24,21 @@ Shapes: `n` examples, `d` features, `k` classes.
 """
 
 import functools
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jaxlin import metrics
-from jaxlin._base import _checks, _codes, _dispatch, _loops, _options, _platform, _words
-from jaxlin._batch import _draws, _lanes, _paths, _prepared
-from jaxlin._moments import _closed_form
-from jaxlin.types import Info, Status
+from jaxlin._base import _checks, _codes, _options, _platform, _words
+from jaxlin._batch import _draws, _folds, _paths, _prepared
+from jaxlin._batch._folds import Fit, Metric
+from jaxlin.types import Info
 
 # So many lanes of like penalties at once: the loop turns until the slowest is done.
 LIKE_LANES = 64
-# And at most so many of different ones, which take a path in longer pieces.
-SIDE_BY_SIDE = 24
-# With fewer lanes a closed form saves less than the compiler takes for it.
-FEW_LANES = 256
 # Units of rounding within which two values are one: closed forms and fits differ by some.
 TIED_ULPS = 100
-
-Fit = Callable[..., tuple[Any, Info]]
-Metric = Callable[..., Any]
 
 
 @_words.keyed
@@ -368,12 +359,12 @@ def refit(
       >>> params.weights.shape, bool((info.status == 0).all())
       ((100, 2, 1), True)
     """
-    problem = _problem(fit, x, y, weights, None, options)
-    size = _at_once(problem, problem.folds, batch_size)
-    alone = _by_weights(fit, problem.options, problem.data[0], problem.folds) is not None
+    problem = _folds.given(fit, x, y, weights, None, options)
+    size = _folds.at_once(problem, problem.folds, batch_size)
+    alone = _folds.by_weights(fit, problem.options, problem.data[0], problem.folds) is not None
     static = (fit, problem.static, size)
-    found, info = _run(_refit, static, problem, size, alone, problem.weights)
-    _raise_if_invalid(fit, info, problem)
+    found, info = _folds.run(_folds.refit, static, problem, size, alone, problem.weights)
+    _folds.raise_if_invalid(fit, info, problem)
     return found, info
 
 
@@ -436,15 +427,16 @@ def cross_validate(
       ([1.0, 1.0], [1.0, 1.0])
     """
     _words.refuse_other_metric(metric)
-    problem = _problem(fit, x, y, weights, sample_weight, options)
+    problem = _folds.given(fit, x, y, weights, sample_weight, options)
     if held_out is not None:
         weights = problem.weights
         held_out = _checks.shaped(held_out, weights.shape, weights.dtype, "held_out")
-    size = _at_once(problem, problem.folds, batch_size)
-    alone = _by_weights(fit, problem.options, problem.data[0], problem.folds) is not None
+    size = _folds.at_once(problem, problem.folds, batch_size)
+    alone = _folds.by_weights(fit, problem.options, problem.data[0], problem.folds) is not None
     static = (fit, metric, problem.static, size)
-    values, info = _run(_cross_validate, static, problem, size, alone, problem.weights, held_out)
-    _raise_if_invalid(fit, info, problem)
+    lanes = problem.weights, held_out
+    values, info = _folds.run(_folds.cross_validate, static, problem, size, alone, *lanes)
+    _folds.raise_if_invalid(fit, info, problem)
     return values, info
 
 
@@ -506,19 +498,19 @@ def permutation_test(
       (1.0, (99,), True)
     """
     _words.refuse_other_metric(metric)
-    problem = _problem(fit, x, y, weights, sample_weight, options)
+    problem = _folds.given(fit, x, y, weights, sample_weight, options)
     strata, draws, folds = _strata(strata, x), _at_least(draws, 1, "draws"), problem.folds
-    alone = _by_labels(fit, problem.options, problem.data[0]) is not None
+    alone = _folds.by_labels(fit, problem.options, problem.data[0]) is not None
     if batch_size is None:
         # A closed form has no Hessian to hold, and fewer columns.
-        most = _at_once(problem, draws * folds, None) * (4 if alone else 1)
+        most = _folds.at_once(problem, draws * folds, None) * (4 if alone else 1)
         batch_size = max(1, most // folds)
-    size = _at_once(problem, draws, batch_size)
+    size = _folds.at_once(problem, draws, batch_size)
     static = (fit, metric, problem.static, draws, size)
     arguments = (problem.weights, key, strata)
-    found = _run(_permutation_test, static, problem, size * folds, alone, *arguments)
+    found = _folds.run(_folds.permutation_test, static, problem, size * folds, alone, *arguments)
     value, null, info = found
-    _raise_if_invalid(fit, info, problem)
+    _folds.raise_if_invalid(fit, info, problem)
     larger = jax.tree.broadcast(_larger(metric, larger_is_better), value)
     return value, null, jax.tree.map(_p_value, value, null, larger)
 
@@ -554,14 +546,14 @@ def regularization_path(
       [0.024, 0.191, 0.637]
     """
     sample_weight = options.pop("sample_weight", None)
-    problem = _problem(fit, x, y, None, sample_weight, options)
+    problem = _folds.given(fit, x, y, None, sample_weight, options)
     l2 = _penalties(fit, l2)
-    size = _at_once(problem, len(l2), batch_size)
-    if batch_size is None and _platform.on_one_cpu() and _is_warm(fit, problem.options):
-        size = min(SIDE_BY_SIDE, size)
+    size = _folds.at_once(problem, len(l2), batch_size)
+    if batch_size is None and _platform.on_one_cpu() and _folds.is_warm(fit, problem.options):
+        size = min(_folds.SIDE_BY_SIDE, size)
     static = (fit, problem.static, size)
-    params, info = _run(_path, static, problem, size, False, l2.astype(problem.dtype))
-    _raise_if_invalid(fit, info, problem, l2)
+    params, info = _folds.run(_folds.path, static, problem, size, False, l2.astype(problem.dtype))
+    _folds.raise_if_invalid(fit, info, problem, l2)
     return params, info
 
 
@@ -626,18 +618,18 @@ def select(
       (1.0, 0)
     """
     _words.refuse_other_metric(metric)
-    problem = _problem(fit, x, y, weights, sample_weight, options)
+    problem = _folds.given(fit, x, y, weights, sample_weight, options)
     l2 = _penalties(fit, l2).astype(problem.dtype)
     rule = (bool(_larger(metric, larger_is_better)), bool(one_standard_error))
     # A fit of all rows to each penalty is one fold more, and no program of its own.
-    most = at_once = _at_once(problem, len(l2) * (1 + problem.folds), batch_size)
+    most = at_once = _folds.at_once(problem, len(l2) * (1 + problem.folds), batch_size)
     if batch_size is None and _platform.on_one_cpu():
         most = min(LIKE_LANES, most)
-        at_once = min(SIDE_BY_SIDE, most) if _is_warm(fit, problem.options) else most
+        at_once = min(_folds.SIDE_BY_SIDE, most) if _folds.is_warm(fit, problem.options) else most
     static = (fit, metric, problem.static, rule, most, at_once)
-    found = _run(_select, static, problem, at_once, False, problem.weights, l2)
+    found = _folds.run(_folds.select, static, problem, at_once, False, problem.weights, l2)
     params, final, best, info, values, judged = found
-    _raise_if_invalid(fit, info, problem, jnp.repeat(l2, info.status.size // len(l2), axis=0))
+    _folds.raise_if_invalid(fit, info, problem, jnp.repeat(l2, info.status.size // len(l2), axis=0))
     _paths.raise_if_unjudged(values, judged)
     return params, final, best
 
@@ -706,41 +698,6 @@ def on_balanced(fit: Fit) -> Fit:
     return _prepared.on_balanced(fit)
 
 
-class _Problem(NamedTuple):
-    """What a fit is run on.
-
-    data: `(x, y, sample_weight, the traced options)`
-    weights: `(lanes, n)`, or None
-    """
-
-    static: tuple[tuple[str, Any], ...]
-    data: tuple[jax.Array, jax.Array, jax.Array | None, dict[str, Any]]
-    weights: jax.Array | None
-    options: dict[str, Any]
-    dtype: Any
-
-    @property
-    def folds(self) -> int:
-        return 0 if self.weights is None else len(self.weights)
-
-
-def _problem(fit, x, y, weights, sample_weight, options) -> _Problem:
-    _words.refuse_no_fit(fit)
-    _checks.refuse_other_rows(x=x, y=y, sample_weight=sample_weight)
-    x = _checks.matrix(x)
-    n, _ = x.shape
-    dtype = _checks.working_dtype(x)
-    y = _checks.array(y, "y")
-    if y.shape[:1] != (n,):
-        raise ValueError(f"y: expected one label per row of x, shape ({n},), got {y.shape}")
-    if weights is not None:
-        weights = _per_lane(weights, n, dtype, "weights")
-    sample_weight = _checks.optional(sample_weight, (n,), dtype, "sample_weight")
-    options = _options.with_classes(fit, options, y, sample_weight)
-    split = _options.split(options, dtype)
-    return _Problem(split.static, (x, y, sample_weight, split.traced), weights, options, dtype)
-
-
 def _strata(strata: Any, rows: Any) -> jax.Array | None:
     if strata is None:
         return None
@@ -785,292 +742,8 @@ def _penalties(fit: Fit, l2: Any) -> jax.Array:
     return l2
 
 
-def _at_once(problem: _Problem, fits: int, batch_size: Any) -> int:
-    n, d = problem.data[0].shape
-    return _lanes.chunk_size(batch_size, fits, n, d, problem.dtype)
-
-
-def _run(function, static, problem: _Problem, at_once: int, alone: bool, *others):
-    """`function(*static, data, *others)`, which does so many fits at once, as one program.
-
-    `alone`: whether by closed forms, of all fits of a chunk or of none.
-    """
-    n, d = problem.data[0].shape
-    size = at_once * _lanes.lane_bytes(n, d, problem.dtype)
-    return _compiled(function, static, size, alone, problem.data, *others)
-
-
-@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
-def _compiled(function, static, size, alone, data, *others):
-    if alone:
-        # Inside `jax.shard_map` what varies over lanes decides which way they go, and `lax.cond`
-        # under vmap then takes all that it reads for varying.
-        data, *others = _loops.as_varying((data, *others), (data, *others))
-    return _lanes.bounded(functools.partial(function, *static), size, alone=alone)(data, *others)
-
-
-def _refit(fit, static, size, data, weights):
-    x, y, _, traced = data
-    options = _options.join(_options.Options(static, traced))
-    quick = _quick_fit(fit, x, y, None, options, weights)
-    return _lanes.chunked(lambda w: fit(x, y, sample_weight=w, **options), weights, size, quick)
-
-
-def _by_weights(fit, options, x, lanes):
-    """What a closed form of fits in many weights offers, if that pays; see `_closed_form`."""
-    pays = lanes >= FEW_LANES and _closed_form.fits_in(x)
-    return _closed_form.offered(fit, options, labels=False) if pays else None
-
-
-def _by_labels(fit, options, x):
-    """What a closed form of fits to many labellings offers, if it is one, and x not too large."""
-    small = x.size <= _closed_form.MOST_ENTRIES
-    return _closed_form.offered(fit, options, labels=True) if small else None
-
-
-def _quick_fit(fit, x, y, sample_weight, options, weights):
-    """The closed form of a fit in other weights: `weight -> ((params, info), sound)`, or None."""
-    offered = _by_weights(fit, options, x, len(weights))
-    if offered is None:
-        return None
-    offer, options = offered
-    seen = _seen(weights, sample_weight)
-    shared = _closed_form.shared(x, y, seen, options["num_classes"])
-
-    def quick(weight):
-        s, total, valid, sound = _closed_form.scatter_of(shared, x, y, weight, offer.per_class)
-        total = jnp.where(valid, total, 0)
-        s = s._replace(weight=s.weight * total, scatter=s.scatter * total)
-        params, info, exact = offer.reweighed(s, valid, (x, weight), **options)
-        return (params, info), sound & exact
-
-    return quick
-
-
-def _cross_validate(fit, metric, static, size, data, weights, held_out):
-    x, y, sample_weight, traced = data
-    options = _options.join(_options.Options(static, traced))
-    of_weight = _quick_fit(fit, x, y, sample_weight, options, weights)
-
-    def usual(lane):
-        return _one_fold(fit, metric, x, y, sample_weight, options, *lane)[1:]
-
-    def quick(lane):
-        weight, judged = _parts(lane[0], sample_weight, lane[1])
-        (params, info), sound = of_weight(weight)
-        return (_valid_value(metric, params, info, x, y, judged), info), sound
-
-    lanes = (weights, held_out)
-    return _lanes.chunked(usual, lanes, size, None if of_weight is None else quick)
-
-
-def _one_fold(fit, metric, x, y, sample_weight, options, weight, held_out=None):
-    """The params of a fit, their metric on the rows that it did not see, and its Info."""
-    weight, judged = _parts(weight, sample_weight, held_out)
-    params, info = fit(x, y, sample_weight=weight, **options)
-    value = _valid_value(metric, params, info, x, y, judged, options.get("offset"))
-    return params, value, info
-
-
-def _valid_value(metric, params, info, x, y, judged, offset=None):
-    """The metric of params, NaN where the data were not valid."""
-    values = _judged(metric, params, x, y, judged, offset)
-    return _where(info.status != Status.INVALID_DATA, values)
-
-
-def _parts(weight, sample_weight, held_out=None):
-    """The weights of the rows that a fold trains on, and of those that judge it."""
-    judged = (weight == 0 if held_out is None else held_out != 0).astype(weight.dtype)
-    if sample_weight is None:
-        return weight, judged
-    return weight * sample_weight, judged * sample_weight
-
-
-def _seen(weights, sample_weight):
-    """The rows `(n,)` that some lane trains on."""
-    seen = jnp.any(weights > 0, axis=0)
-    return seen if sample_weight is None else seen & (sample_weight > 0)
-
-
-def _judged(metric, params, x, y, judged, offset=None):
-    """The metric of params on the rows with weight in `judged`, NaN if there are none."""
-    # Of a row that holds NaN the score is NaN, but not its derivative in the params.
-    finite = jnp.all(jnp.isfinite(x), axis=1)
-    found = _dispatch.scores(params, jnp.where(finite[:, None], x, 0))
-    found = jnp.where(finite.reshape(-1, *(1,) * (found.ndim - 1)), found, jnp.nan)
-    scores = _with_offset(found, offset)
-    found = metric(scores, y, sample_weight=judged)
-    values = jax.tree.map(lambda value: _checks.real(value, "metric"), found)
-    return _where(jnp.any(judged != 0), values)
-
-
-def _where(known, values):
-    """The values of a metric, NaN where they are not known."""
-    return jax.tree.map(lambda value: jnp.where(known, value, jnp.nan), values)
-
-
-def _mean_of(values):
-    """Their mean over the folds, of each."""
-    return jax.tree.map(lambda value: _lanes.mean_of(value)[0], values)
-
-
-def _permutation_test(fit, metric, static, draws, size, data, weights, key, strata):
-    x, y, sample_weight, traced = data
-    options = _options.join(_options.Options(static, traced))
-    if sample_weight is not None:
-        # A row without weight has no label to give.
-        absent = (sample_weight == 0).astype(jnp.int32)
-        strata = absent if strata is None else 2 * _draws.ranks(strata) + absent
-
-    def values_of(y):
-        one_fold = functools.partial(_one_fold, fit, metric, x, y, sample_weight, options)
-        return jax.vmap(one_fold)(weights)[1:]
-
-    def usual(key):
-        return _mean_of(values_of(_draws.permuted(key, y, strata))[0])
-
-    values, info = values_of(y)
-    of_labels = _quick_folds(fit, metric, data, options, weights)
-
-    def quick(key):
-        found, sound = of_labels(_draws.permuted(key, y, strata))
-        return _mean_of(found), jnp.all(sound)
-
-    keys = jax.random.split(key, draws)
-    null = _lanes.chunked(usual, keys, size, None if of_labels is None else quick)
-    return _mean_of(values), null, info
-
-
-def _quick_folds(fit, metric, data, options, weights):
-    """The closed form of all folds of a labelling: `y -> (values, sound)`, or None."""
-    x, y, sample_weight, _ = data
-    offered = _by_labels(fit, options, x)
-    if offered is None:
-        return None
-    offer, options = offered
-    k = options["num_classes"]
-    held = _closed_form.centred(x, y, _seen(weights, sample_weight), k)
-
-    def known_of(weight):
-        trained, judged = _parts(weight, sample_weight)
-        at = _closed_form.still(held, x, y, trained, k)
-        return judged, at, offer.factors(at, held, k, **options)
-
-    known = jax.vmap(known_of)(weights)
-
-    def quick(y):
-        def fold(known):
-            judged, at, factors = known
-            sums = _closed_form.sums(at, held, y, k)
-            params, sound = offer.relabelled(at, held, factors, sums, **options)
-            return _judged(metric, params, x, y, judged), sound
-
-        return jax.vmap(fold)(known)
-
-    return quick
-
-
-def _path(fit, static, size, data, l2):
-    x, y, sample_weight, traced = data
-    options = _options.join(_options.Options(static, traced))
-    if sample_weight is not None:
-        options["sample_weight"] = sample_weight
-    warm = _is_warm(fit, options)
-
-    def one(penalty, start):
-        init = {"init": start} if warm else {}
-        params, info = fit(x, y, l2=penalty, **init, **options)
-        return params, (params, info)
-
-    start = _nothing(fit, x, y, options | {"l2": l2[0]})
-    return _paths.from_strong_to_weak(one, start, l2, size)
-
-
-def _is_warm(fit, options) -> bool:
-    """Whether fits may begin where others ended."""
-    return "init" not in options and _options.takes(fit, "init")
-
-
-def _nothing(fit, x, y, options):
-    """Zeros in the place of a fit's params."""
-    shapes, _ = jax.eval_shape(lambda: fit(x, y, **options))
-    return jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
-
-
-def _select(fit, metric, static, rule, most, at_once, data, weights, l2):
-    x, y, sample_weight, traced = data
-    options = _options.join(_options.Options(static, traced))
-    weights = jnp.concatenate([weights, jnp.ones_like(weights[:1])])
-    count, folds, warm = len(l2), len(weights), _is_warm(fit, options)
-
-    def one(penalty, start):
-        def of_fold(lane):
-            weight, start = lane
-            given = options | {"l2": penalty} | ({"init": start} if warm else {})
-            return _one_fold(fit, metric, x, y, sample_weight, given, weight)
-
-        params, *found = _lanes.chunked(of_fold, (weights, start), min(most, folds))
-        return params, (jax.tree.map(lambda a: a[-1], params), *found)
-
-    start = _nothing(fit, x, y, options | {"l2": l2[0]})
-    start = jax.tree.map(lambda a: jnp.broadcast_to(a, (folds, *a.shape)), start)
-    found = _paths.from_strong_to_weak(one, start, l2, min(count, max(1, at_once // (folds - 1))))
-    whole, values, infos = found
-    size = jnp.mean(l2.reshape(count, -1), axis=1)
-    if not isinstance(values, jax.Array) or values.ndim > 2:
-        got = jax.tree.map(lambda value: value.shape[2:], values)
-        raise ValueError(f"metric: expected one number to choose by, got shape {got}")
-    values = values[:, :-1]
-    chosen, judged = _paths.strongest_of_the_best(values, size, *rule)
-    penalty = jnp.where(judged, l2[chosen], jnp.nan)
-    params = jax.tree.map(lambda a: jnp.where(judged, a[chosen], jnp.nan * a[chosen]), whole)
-    info = jax.tree.map(lambda a: a[chosen, -1], infos)
-    status = jnp.where(judged, info.status, Status.INVALID_DATA).astype(info.status.dtype)
-    lanes = jax.tree.map(lambda a: a[:, :-1].reshape(-1, *a.shape[2:]), infos)
-    return params, info._replace(status=status), penalty, lanes, values.reshape(-1), judged
-
-
-def _with_offset(scores: jax.Array, offset: jax.Array | None) -> jax.Array:
-    if offset is None:
-        return scores
-    return scores + (offset[:, None] if offset.ndim < scores.ndim else offset)
-
-
 def _number_of_folds(folds: Any, n: int) -> int:
     folds = _checks.static(folds, int, "folds")
     if not 2 <= folds <= n:
         raise ValueError(f"folds: expected from 2 to {n}, the number of rows, got {folds}")
     return folds
-
-
-def _per_lane(weights: Any, n: int, dtype: Any, name: str) -> jax.Array:
-    _words.refuse_splits(weights, name)
-    weights = _checks.real(weights, name)
-    if weights.ndim != 2 or weights.shape[1] != n:
-        raise ValueError(f"{name}: expected shape (folds, {n}), got {weights.shape}")
-    return weights.astype(dtype)
-
-
-def _raise_if_invalid(fit, info, problem, l2=None):
-    """Let the fit of the first invalid lane say in its own words what is wrong."""
-    status = info.status
-    if not _checks.concrete(status):
-        return
-    invalid = np.flatnonzero(np.asarray(status) == Status.INVALID_DATA)
-    if not invalid.size:
-        return
-    lane, (x, y, sample_weight, _) = int(invalid[0]), problem.data
-    options = dict(problem.options)
-    if l2 is not None:
-        options["l2"] = l2[lane]
-    weight, what = sample_weight, "penalty"
-    if problem.weights is not None:
-        what = "fold"
-        weight = problem.weights[lane % len(problem.weights)]
-        weight = weight if sample_weight is None else weight * sample_weight
-    given = {} if weight is None else {"sample_weight": weight}
-    try:
-        fit(x, y, **given, **options)
-    except ValueError as error:
-        raise ValueError(f"{what} {lane} of {status.size}: {error}") from None
-    raise ValueError(f"{what} {lane} of {status.size}: the data are not valid")

@@ -2218,6 +2218,9 @@ FAULTS = [
             "p_value = beaten.astype(value.dtype) / len(null)",
             "resample::a_permutation_test_is_the_loop",
         ),
+    ),
+    *of(
+        "_batch/_folds.py",
         (
             "rows without weight are judged",
             "return weight * sample_weight, judged * sample_weight",

@@ -23,7 +23,7 @@ from jaxlin import (
     resample,
     softmax,
 )
-from jaxlin._batch import _lanes
+from jaxlin._batch import _folds, _lanes
 from jaxlin._moments import _closed_form
 from jaxlin.types import Hyperplane, Info, Status
 from tests.public import thorough
@@ -599,7 +599,7 @@ def test_a_permutation_test_by_closed_form_is_the_loop(shrinkage):
 @pytest.mark.parametrize("fit", [lda.fit, least_squares.fit, thorough(qda.fit)])
 def test_closed_forms_of_lanes_over_a_mesh(fit, combine, monkeypatch):
     """Each device has lanes of its own; folds and the key are the same on all."""
-    monkeypatch.setattr(resample, "FEW_LANES", 2)
+    monkeypatch.setattr(_folds, "FEW_LANES", 2)
     x = np.random.default_rng(0).normal(size=(3, N, D))
     y = (x[:, :, 0] > 0).astype(int)
     folds = resample.stratified_kfold(KEY, y[0], folds=FOLDS)
@@ -629,7 +629,7 @@ def test_closed_forms_of_lanes_over_a_mesh(fit, combine, monkeypatch):
     ],
 )
 def test_many_refits_at_once_are_single_fits(fit, options, monkeypatch):
-    monkeypatch.setattr(resample, "FEW_LANES", 32)
+    monkeypatch.setattr(_folds, "FEW_LANES", 32)
     x, y, weight, _ = labelled()
     x = np.concatenate([x, x[:, :1], np.full((len(x), 1), 7.0)], axis=1)  # collinear, constant
     options = {"num_classes": 3, **options}
@@ -640,7 +640,7 @@ def test_many_refits_at_once_are_single_fits(fit, options, monkeypatch):
             [weight * (y != 1), weight * (y == 1), -weight, 0 * weight],
         ]
     )
-    assert len(weights) >= resample.FEW_LANES
+    assert len(weights) >= _folds.FEW_LANES
 
     @jax.jit
     def refit(weights):
@@ -678,7 +678,7 @@ def test_a_lane_by_closed_form_does_not_hang_on_its_neighbours():
 
 @pytest.mark.thorough
 def test_folds_by_closed_form_are_the_loop_and_have_derivatives(monkeypatch):
-    monkeypatch.setattr(resample, "FEW_LANES", 32)
+    monkeypatch.setattr(_folds, "FEW_LANES", 32)
     x, y, weight, _ = labelled()
     folds = resample.leave_one_out(len(x))
     keep = np.flatnonzero(weight > 0)

@@ -480,7 +480,9 @@ class _Factors(NamedTuple):
     valid: jax.Array
 
 
-def _factors(at: _closed_form.Still, held, k: int, *, num_classes=None, l2=0.0, bias=True):
+def _factors(
+    at: _closed_form.Still, held, k: int, *, num_classes=None, l2=0.0, bias=True
+) -> _Factors:
     l2 = _checks.penalty(l2, at.mean.shape[0], at.mean.dtype)
     mean = at.origin + at.mean
     gram, felt = at.scatter, l2 * at.unit * at.unit

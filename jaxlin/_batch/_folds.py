@@ -40,6 +40,7 @@ class Given(NamedTuple):
 
 
 def given(fit, x, y, weights, sample_weight, options) -> Given:
+    """The arguments, checked: `x (n, d)`, `y (n,)`, `weights (lanes, n)`, `sample_weight (n,)`."""
     _words.refuse_no_fit(fit)
     _checks.refuse_other_rows(x=x, y=y, sample_weight=sample_weight)
     x = _checks.matrix(x)
@@ -57,6 +58,7 @@ def given(fit, x, y, weights, sample_weight, options) -> Given:
 
 
 def at_once(problem: Given, fits: int, batch_size: Any) -> int:
+    """How many of so many fits a program holds at a time."""
     n, d = problem.data[0].shape
     return _lanes.chunk_size(batch_size, fits, n, d, problem.dtype)
 

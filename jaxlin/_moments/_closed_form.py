@@ -61,9 +61,8 @@ def offered(
 ) -> tuple[Offer, dict[str, Any]] | None:
     """How the fit is done with these options for many, if it is, and all options that it has.
 
-    Many `labels`, or else weights.
-
-    Those of a `functools.partial` too, where they go by name.
+    For many `labels`, or else for many weights. Options of a `functools.partial` count too, where
+    they go by name.
     """
     bare: Any = fit
     while isinstance(bare, functools.partial) and not bare.args:

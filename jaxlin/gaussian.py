@@ -24,10 +24,10 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg
-from jaxlin._base import _checks, _invalid, _words
+from jaxlin._base import _checks, _invalid, _traits, _words
 from jaxlin._batch import _lanes
 from jaxlin._linalg import dot
-from jaxlin._moments import _bayes, _closed_form, _flat, _scatter
+from jaxlin._moments import _bayes, _flat, _scatter
 from jaxlin.moments import ClassMoments, TiedMoments, per_class, tied
 from jaxlin.types import Gaussian, Info, Linear, Quadratic, TiedGaussian
 
@@ -529,7 +529,7 @@ def _own(divisor, s, valid, given, mask, source, rows=None):
     there = jnp.ones(covariances.shape[-1], bool) if mask is None else mask
     eye = jnp.diag(there.astype(covariances.dtype))
     turned, held = _linalg.turned(covariances, 1 / s.unit)
-    valid &= held
+    valid &= jnp.all(held)
     params = Gaussian(
         means=_scatter.given_means(s),
         covariances=jnp.where(present[:, None, None], turned, eye[None]),
@@ -559,5 +559,5 @@ def _common(divisor, s, valid, given, mask, source, rows=None):
     return _bayes.settled(params, info, valid & ~small, (source, given))
 
 
-_closed_form.FROM_MOMENTS[fit] = per_class, fit_from_moments
-_closed_form.FROM_MOMENTS[fit_tied] = tied, fit_tied_from_moments
+_traits.declare(fit, moments=(per_class, fit_from_moments))
+_traits.declare(fit_tied, moments=(tied, fit_tied_from_moments))

@@ -328,5 +328,5 @@ def _subtract(whole, part):
 def _plain(s: Scatter) -> tuple:
     """In the user's units; NaN where the dtype does not hold the digits of the scatter there."""
     scatter, held = _linalg.turned(s.scatter, 1 / s.unit)
-    nan = jnp.where(held, 0, jnp.nan).astype(scatter.dtype)
+    nan = jnp.where(jnp.all(held), 0, jnp.nan).astype(scatter.dtype)
     return s.weight + nan, s.rows, _scatter.given_means(s) + nan, scatter + nan

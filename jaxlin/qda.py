@@ -26,7 +26,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg
-from jaxlin._base import _checks, _invalid, _words
+from jaxlin._base import _checks, _invalid, _traits, _words
 from jaxlin._batch import _lanes
 from jaxlin._linalg import dot
 from jaxlin._moments import _bayes, _closed_form, _flat, _scatter
@@ -164,7 +164,7 @@ def _discriminants(divisor, s, valid, given, mask, source, rows=None):
     d = _bayes.number_of_features(s, mask)
     deficient = (inverses.deficient | (inverses.told > 0)) & present
     lacking = _bayes.few_rows(s, given, mask)
-    small = jnp.any(lacking | (deficient & (s.rows.astype(d.dtype) <= d)))
+    few = lacking | (deficient & (s.rows.astype(d.dtype) <= d))
     matrix = jnp.where(present[:, None, None], inverses.matrix, 0)
     means = _scatter.means(s)
     weights = jnp.sum(matrix * means[:, None, :], axis=2)
@@ -172,7 +172,8 @@ def _discriminants(divisor, s, valid, given, mask, source, rows=None):
     bias = jnp.log(jnp.where(priors > 0, priors, 1)) - (form + inverses.log_determinant) / 2
     bias = jnp.where(present & (priors > 0), bias, -jnp.inf)
     form, held = _linalg.turned(matrix, s.unit)
-    valid &= held
+    # Of a class that is too small it may be rounding, or NaN.
+    valid &= jnp.all(held | few)
     params = Quadratic(quadratic=-form / 2, weights=weights * s.unit[None, :], bias=bias)
     objective = _bayes.class_negative_log_likelihood(s, priors, inverses, d)
     terms = jnp.abs(means)[:, None, :] * jnp.abs(matrix) * jnp.abs(means)[:, :, None]
@@ -181,8 +182,8 @@ def _discriminants(divisor, s, valid, given, mask, source, rows=None):
     coarse = _bayes.is_coarse(jnp.sum(terms, axis=(1, 2)), jnp.max(spread, initial=0) + d)
     told = _flat.status(inverses, present)
     solved = _bayes.solved(inverses, rows, len(means), told=told, coarse=coarse)
-    info = _bayes.verdict(s, valid, small, solved, objective)
-    return _bayes.settled(params, info, valid & ~small, (source, given))
+    info = _bayes.verdict(s, valid, jnp.any(few), solved, objective)
+    return _bayes.settled(params, info, valid & ~jnp.any(few), (source, given))
 
 
 # --- many fits to the same rows ------------------------------------------------------------------
@@ -198,7 +199,7 @@ def _reweighed(
     return params, info, _closed_form.settled(info)
 
 
-_closed_form.OFFERS[fit] = _closed_form.Offer(
+_OFFER = _closed_form.Offer(
     frozenset({"num_classes", "priors", "pooling", "shrinkage", "divisor"}),
     factors=None,
     relabelled=None,
@@ -206,4 +207,4 @@ _closed_form.OFFERS[fit] = _closed_form.Offer(
     per_class=True,
 )
 
-_closed_form.FROM_MOMENTS[fit] = per_class, fit_from_moments
+_traits.declare(fit, many=_OFFER, moments=(per_class, fit_from_moments))

@@ -185,6 +185,15 @@ def test_a_sum_in_pairs_is_rounded_a_few_times(p, dtype):
         np.testing.assert_allclose(size[j], whole, rtol=1.01 * bound)
 
 
+def test_digits_are_held_but_for_rounding():
+    """Of what is turned into other units: an entry that is rounding, of either sign, loses none."""
+    rest, lost = np.diag([-1e-17, 1.0]), np.diag([1e-17, 1e-18])
+    matrices = jnp.asarray(np.stack([rest, lost, np.full((2, 2), np.nan)]))
+    _, held = _linalg.turned(matrices, jnp.array([1e-140, 1.0]))
+    np.testing.assert_array_equal(held, [True, False, False])
+    assert _linalg.turned(matrices[1], jnp.ones(2))[1]
+
+
 @pytest.mark.parametrize("p", [0, 1, 5, _linalg.FEW_SIDES, _linalg.FEW_SIDES + 1])
 def test_the_inverse_of_a_triangle(p):
     rng = np.random.default_rng(0)

@@ -84,15 +84,17 @@ def on_both_sides(a: jax.Array, by: jax.Array) -> jax.Array:
 
 
 def turned(a: jax.Array, by: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The same of a semidefinite A, and whether the dtype holds its digits.
+    """The same of a semidefinite A, and whether the dtype holds its digits, `(...)`.
 
     What is too small for a number is lost, and with it what is told of columns that vary together.
+    Where A has nothing but rounding, of either sign, there is nothing to hold.
     """
     found, limits = on_both_sides(a, by), jnp.finfo(a.dtype)
-    before, after = (jnp.diagonal(b, axis1=-2, axis2=-1) for b in (a, found))
+    before, after = (jnp.abs(jnp.diagonal(b, axis1=-2, axis2=-1)) for b in (a, found))
     least = float(limits.tiny) / float(limits.eps) ** DIGITS_HELD
     held = (after >= least) & (after <= float(limits.max))
-    return found, jnp.all(held | (before == 0))
+    nothing = before <= float(limits.eps) * jnp.max(before, axis=-1, keepdims=True, initial=0)
+    return found, jnp.all(held | nothing, axis=-1)
 
 
 def log1p_of_share(e: jax.Array) -> jax.Array:

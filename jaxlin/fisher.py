@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg
-from jaxlin._base import _checks, _invalid, _mesh, _options, _words
+from jaxlin._base import _checks, _invalid, _mesh, _options, _traits, _words
 from jaxlin._data import _fold, _prepare
 from jaxlin._linalg import dot
 from jaxlin._moments import _bayes, _flat, _scatter, _statistics
@@ -378,3 +378,6 @@ def _rayleigh_quotient(k, divisor, data, axes):
         number = jnp.sum(s.rows > 0).astype(quotient.dtype)
         quotient = quotient * (jnp.sum(s.weight) - number) / (number - 1)
     return jnp.where(valid, quotient, jnp.nan)
+
+
+_traits.declare(fit, skips=True)

@@ -29,7 +29,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg
-from jaxlin._base import _checks, _invalid, _mesh, _words
+from jaxlin._base import _checks, _invalid, _mesh, _traits, _words
 from jaxlin._batch import _lanes
 from jaxlin._data import _fold, _prepare
 from jaxlin._linalg import dot
@@ -327,7 +327,7 @@ def _reweighed(s, valid, source, *, num_classes=None, priors=None, shrinkage=0.0
     return params, info, _closed_form.settled(info)
 
 
-_closed_form.OFFERS[fit] = _closed_form.Offer(
+_OFFER = _closed_form.Offer(
     frozenset({"num_classes", "priors", "shrinkage", "divisor"}),
     _factors,
     _relabelled,
@@ -384,4 +384,4 @@ def _ledoit_wolf(data):
     return jnp.where(valid & (total > 0), amount, jnp.nan)
 
 
-_closed_form.FROM_MOMENTS[fit] = tied, fit_from_moments
+_traits.declare(fit, many=_OFFER, moments=(tied, fit_from_moments))

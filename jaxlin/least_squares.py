@@ -43,7 +43,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg, linear
-from jaxlin._base import _checks, _codes, _invalid, _words
+from jaxlin._base import _checks, _codes, _invalid, _traits, _words
 from jaxlin._batch import _lanes
 from jaxlin._data import _fold
 from jaxlin._linalg import _implicit, dot
@@ -522,8 +522,8 @@ def _reweighed(s, valid, source, *, num_classes=None, l2=0.0, bias=True):
     return params, info, ~(found.rough & valid) & (info.status != Status.RANK_DEFICIENT)
 
 
-_closed_form.OFFERS[fit] = _closed_form.Offer(
+_OFFER = _closed_form.Offer(
     frozenset({"num_classes", "l2", "bias"}), _factors, _relabelled, _reweighed
 )
 
-_closed_form.FROM_MOMENTS[fit] = tied, fit_from_moments
+_traits.declare(fit, many=_OFFER, moments=(tied, fit_from_moments))

@@ -41,7 +41,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg, losses, solvers
-from jaxlin._base import _checks, _invalid, _mesh, _words
+from jaxlin._base import _checks, _invalid, _mesh, _traits, _words
 from jaxlin._data import _fold, _prepare, _rows
 from jaxlin._linalg import _implicit, dot
 from jaxlin._smooth import _frame, _passes, _proof, _record, _risk
@@ -128,14 +128,11 @@ def fit(
     dtype = _checks.working_dtype(data.x)
     penalty = _checks.penalty(l2, d, dtype)
     spec = _record.Spec(
-        loss=_loss,
-        curvature=None,
-        agreement=_agreement,
+        loss=_LOSS,
         solver=_risk.check_solver(solver),
         bias=_checks.bias_of(bias, data),
         penalised=_risk.penalised(l2, dtype),
         polished=tol is None,
-        log_odds=True,
     )
     params, info = _risk.run(
         _fit,
@@ -360,4 +357,12 @@ def _agreement(scores: jax.Array, y: jax.Array) -> _record.Agreement:
     return _record.Agreement(value=sign * scores, sign=sign, tight=tight, inert=jnp.zeros(1, bool))
 
 
-_risk.SMOOTH[fit] = _risk.Smooth(_loss, None, _agreement, joint=False)
+_LOSS = _record.Loss(_loss, curvature=None, agreement=_agreement, log_odds=True)
+
+
+def _nothing(k: int, d: int, dtype: Any) -> Hyperplane:
+    return Hyperplane(weights=jnp.zeros(d, dtype), bias=jnp.zeros((), dtype))
+
+
+_traits.declare(fit, loss=_LOSS, skips=True, nothing=_nothing)
+_traits.declare(fit_firth, skips=True)

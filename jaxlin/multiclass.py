@@ -23,15 +23,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlin import linear, pairwise
-from jaxlin._base import _checks, _invalid, _mesh, _options, _words
+from jaxlin._base import _checks, _invalid, _mesh, _options, _traits, _words
 from jaxlin._batch import _lanes
 from jaxlin._data import _prepare
 from jaxlin.types import Hyperplane, Info, Linear, Pairwise, Status
 
 Fit = Callable[..., tuple[Any, Info]]
 
-# Whose fits see rows without weight as if they were not there, and what they take for each row.
-WEIGHTED = ("jaxlin.logistic", "jaxlin.svm", "jaxlin.fisher", "jaxlin.perceptron")
+# What fits take for each row.
 PER_ROW = ("offset",)
 # Room for the rows of a pair, over what it has on average: the first that all fit in, if it is no
 # more than this part of all rows.
@@ -176,12 +175,10 @@ def probabilities(params: Linear, x: Any) -> jax.Array:
 
 
 def _may_gather(fit: Fit, options: dict[str, Any]) -> bool:
-    """Whether a fit is the same without the rows of weight 0, as those of this package are."""
-    while isinstance(fit, functools.partial):
-        options = {**fit.keywords, **options}
-        fit = fit.func
+    """Whether a fit is the same without the rows of weight 0."""
+    fit, options = _traits.bare(fit, options)
     given = {name for name, value in options.items() if value is not None}
-    return getattr(fit, "__module__", "") in WEIGHTED and given.isdisjoint((*PER_ROW, "axis_name"))
+    return _traits.of(fit).skips and given.isdisjoint((*PER_ROW, "axis_name"))
 
 
 def _rows_of_pairs(y: jax.Array, k: int) -> np.ndarray | None:

@@ -34,7 +34,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlin._base import _checks, _invalid, _loops, _words
+from jaxlin._base import _checks, _invalid, _loops, _traits, _words
 from jaxlin._batch import _visits
 from jaxlin._data import _fold, _prepare, _rows
 from jaxlin._linalg import _implicit, dot, power_of_two
@@ -587,3 +587,6 @@ def _cast(params, data, name):
         weights=_checks.shaped(params.weights, (d,), dtype, f"{name}.weights"),
         bias=_checks.shaped(params.bias, (), dtype, f"{name}.bias"),
     )
+
+
+_traits.declare(fit, fit_averaged, fit_pocket, skips=True)

@@ -27,7 +27,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg, losses, solvers
-from jaxlin._base import _checks, _codes, _invalid, _words
+from jaxlin._base import _checks, _codes, _invalid, _traits, _words
 from jaxlin._data import _prepare
 from jaxlin._smooth import _frame, _record, _risk
 from jaxlin.types import Info, Linear
@@ -124,14 +124,11 @@ def fit(
     dtype = _checks.working_dtype(data.x)
     penalty = _checks.penalty(l2, d, dtype)
     spec = _record.Spec(
-        loss=losses.softmax,
-        curvature=_curvature,
-        agreement=_agreement,
+        loss=_LOSS,
         solver=_risk.check_solver(solver),
         bias=_checks.bias_of(bias, data),
         penalised=_risk.penalised(l2, dtype),
         polished=tol is None,
-        bend=_BEND,
     )
     params, info = _risk.run(
         _fit,
@@ -277,9 +274,6 @@ def _diagonal(kept: jax.Array) -> jax.Array:
     return size * (1 - size)
 
 
-_BEND = _record.Bend(_sides, _product, _diagonal)
-
-
 def _agreement(scores: jax.Array, y: jax.Array) -> _record.Agreement:
     """How far the label's score is above each; of several labels, all are to be equal and above."""
     classes = jnp.arange(scores.shape[0], dtype=jnp.int32)
@@ -294,4 +288,13 @@ def _agreement(scores: jax.Array, y: jax.Array) -> _record.Agreement:
     )
 
 
-_risk.SMOOTH[fit] = _risk.Smooth(losses.softmax, _curvature, _agreement, joint=True)
+_LOSS = _record.Loss(
+    losses.softmax, _curvature, _agreement, _record.Bend(_sides, _product, _diagonal), joint=True
+)
+
+
+def _nothing(k: int, d: int, dtype: Any) -> Linear:
+    return Linear(weights=jnp.zeros((k, d), dtype), bias=jnp.zeros(k, dtype))
+
+
+_traits.declare(fit, loss=_LOSS, nothing=_nothing)

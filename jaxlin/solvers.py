@@ -27,7 +27,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from jaxlin import _linalg
-from jaxlin._base import _checks, _words
+from jaxlin._base import _checks, _traits, _words
 from jaxlin._linalg import _implicit
 from jaxlin._smooth import _iterate
 from jaxlin.types import Info, Status
@@ -206,7 +206,7 @@ def from_optax(optimizer: Any) -> Solver:
     ) -> tuple[Any, Info]:
         return _solve(method, objective, init, args, hessian, precondition, tol, max_steps, {})
 
-    _iterate.METHODS[solver] = method
+    _traits.declare(solver, method=method)
     return solver
 
 
@@ -319,11 +319,9 @@ def trace(
     return _trace(method, objective, init, args, hessian, precondition, num_steps, options)
 
 
-_iterate.METHODS |= {
-    newton: _iterate.NEWTON,
-    lbfgs: _iterate.LBFGS,
-    gradient_descent: _iterate.descent(None),
-}
+_traits.declare(newton, method=_iterate.NEWTON)
+_traits.declare(lbfgs, method=_iterate.LBFGS)
+_traits.declare(gradient_descent, method=_iterate.descent(None))
 
 
 def _solve(method, objective, init, args, hessian, precondition, tol, max_steps, options):

@@ -26,11 +26,10 @@ from typing import Any
 import numpy as np
 
 from jaxlin import moments, updates
-from jaxlin._base import _archive, _checks
+from jaxlin._base import _archive, _checks, _traits
 from jaxlin._files import _sheet, _source
 from jaxlin._files._source import Source
-from jaxlin._moments import _closed_form
-from jaxlin._smooth import _descent, _risk
+from jaxlin._smooth import _descent
 from jaxlin._smooth._descent import State
 from jaxlin.types import Info
 
@@ -176,12 +175,16 @@ def fit(
       ([0.637], 0)
     """
     source = _as_source(source)
-    if fit in _closed_form.FROM_MOMENTS:
+    fit, options = _traits.bare(fit, options)
+    if num_classes is None:
+        num_classes = options.pop("num_classes", None)
+    traits = _traits.of(fit)
+    if traits.moments is not None:
         for name, given in {"state": state, "each": each, "checkpoint": checkpoint}.items():
             if given is not None:
                 raise ValueError(f"{name}: a closed form takes one pass; save `moments_of` instead")
-        return _closed(fit, source, num_classes, progress, options)
-    if fit not in _risk.SMOOTH:
+        return _closed(traits.moments, source, num_classes, progress, options)
+    if traits.loss is None:
         raise TypeError(
             f"fit: {getattr(fit, '__module__', '')}.{getattr(fit, '__name__', fit)} cannot be "
             "streamed; logistic, softmax, lda, qda, least_squares and gaussian can"
@@ -277,8 +280,8 @@ def run(
 # --- closed forms --------------------------------------------------------------------------------
 
 
-def _closed(fit: Any, source: Source, k: int | None, progress: bool, options: Any) -> Any:
-    of, finish = _closed_form.FROM_MOMENTS[fit]
+def _closed(parts: Any, source: Source, k: int | None, progress: bool, options: Any) -> Any:
+    of, finish = parts
     bar = _Bar(progress)
     mask = {n: options.pop(n) for n in ("feature_mask",) if n in options}
     if mask:

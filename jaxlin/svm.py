@@ -42,7 +42,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import linear, losses
-from jaxlin._base import _checks, _invalid, _words
+from jaxlin._base import _checks, _invalid, _traits, _words
 from jaxlin._batch import _lanes
 from jaxlin._data import _prepare
 from jaxlin._linalg import _implicit, dot
@@ -471,3 +471,6 @@ def _fit_joint(k, bias, data, l2, tol, max_steps):
     params, info = _risk.in_place(found, info, nothing, valid, usable)
     params = params._replace(bias=params.bias + jnp.where(present, 0, -jnp.inf).astype(l2.dtype))
     return params, info
+
+
+_traits.declare(fit, fit_dual, fit_hard_margin, fit_crammer_singer, skips=True)

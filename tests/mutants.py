@@ -1036,6 +1036,24 @@ FAULTS = [
         ),
     ),
     *of(
+        "_smooth/_descent.py",
+        (
+            "a stream polishes whatever tol is given",
+            "polished=tol is None,",
+            "polished=True,",
+            "streaming::a_stream_takes_the_steps_of_the_whole",
+        ),
+    ),
+    *of(
+        "_base/_traits.py",
+        (
+            "a partial of a fit offers nothing",
+            "isinstance(held, functools.partial) and not held.args",
+            "isinstance(held, functools.partial) and held.args",
+            "streaming::a_partial_of_a_fit_is_streamed",
+        ),
+    ),
+    *of(
         "_smooth/_dual.py",
         (
             "every point is near the optimum",
@@ -1185,6 +1203,18 @@ FAULTS = [
     ),
     *of(
         "_linalg/_dense.py",
+        (
+            "rounding is to hold its digits",
+            "return found, jnp.all(held | nothing, axis=-1)",
+            "return found, jnp.all(held | (before == 0), axis=-1)",
+            "statistics::digits_are_held_but_for_rounding",
+        ),
+        (
+            "what is lost is held",
+            "return found, jnp.all(held | nothing, axis=-1)",
+            "return found, jnp.any(held | nothing, axis=-1)",
+            "statistics::digits_are_held_but_for_rounding",
+        ),
         (
             "a series that ends early",
             "terms = 16 if e.dtype",

@@ -4,24 +4,13 @@ import numpy as np
 import pytest
 
 from jaxlin import logistic, softmax, solvers
-from jaxlin._smooth import _plan, _risk
+from jaxlin._smooth import _plan
 from jaxlin._smooth._plan import Method, Space, Units
 from jaxlin._smooth._record import Spec
 
-ONE, MANY = _risk.SMOOTH[logistic.fit], _risk.SMOOTH[softmax.fit]
-
 
 def spec_of(*, solver=None, penalised=None, bias=True, joint=False):
-    kind = MANY if joint else ONE
-    return Spec(
-        loss=kind.loss,
-        curvature=kind.curvature,
-        agreement=kind.agreement,
-        solver=solver,
-        bias=bias,
-        penalised=penalised,
-        bend=kind.loss if joint else None,  # that there is one, is all that is asked
-    )
+    return Spec((softmax if joint else logistic)._LOSS, solver, bias, penalised=penalised)
 
 
 @pytest.mark.parametrize(

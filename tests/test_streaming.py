@@ -3,6 +3,7 @@
 import itertools
 import pathlib
 import threading
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -85,6 +86,30 @@ def test_a_stream_is_the_whole(name, dtype):
     assert params[0].dtype == whole[0].dtype
     assert difference(params, whole) < tolerance
     assert difference(info.objective, whole_info.objective) < tolerance
+
+
+@pytest.mark.parametrize("tol", [None, 1e-3])
+@pytest.mark.parametrize("fit, k", [(logistic.fit, 2), (softmax.fit, 3)])
+def test_a_stream_takes_the_steps_of_the_whole(fit, k, tol):
+    """A tol that is given ends both where it is passed."""
+    x, y, k3, weight = draw()
+    y = y if k == 2 else k3
+    options = {"l2": 0.01, "tol": tol} | ({} if k == 2 else {"num_classes": k})
+    _, info = streaming.fit(fit, uneven(x, y, weight), **options)
+    _, whole = fit(x, y, sample_weight=weight, **options)
+    assert info.steps == whole.steps > 1
+    options["tol"] = None
+    assert tol is None or info.steps < streaming.fit(fit, uneven(x, y, weight), **options)[1].steps
+
+
+def test_a_partial_of_a_fit_is_streamed():
+    x, _, y, weight = draw()
+    bound = partial(softmax.fit, num_classes=3, l2=0.1)
+    params, _ = streaming.fit(bound, uneven(x, y, weight))
+    plain, _ = streaming.fit(softmax.fit, uneven(x, y, weight), l2=0.1)
+    assert difference(params, plain) == 0
+    params, _ = streaming.fit(partial(qda.fit, shrinkage=0.1), uneven(x, y, weight))
+    assert difference(params, streaming.fit(qda.fit, uneven(x, y, weight), shrinkage=0.1)[0]) == 0
 
 
 def test_sources_agree(tmp_path):

@@ -7,17 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxlin import losses, softmax, solvers
+from jaxlin import softmax, solvers
 from jaxlin._base import _checks
 from jaxlin._data import _fold, _prepare, _rows
-from jaxlin._smooth import _frame, _light, _passes, _plan, _record, _risk, _sampled, _truncated
+from jaxlin._smooth import _frame, _light, _passes, _plan, _record, _sampled, _truncated
 from jaxlin.types import Status
 from tests.public import assert_close, stack, thorough
 
 K = 3
-ENGINE = _risk.SMOOTH[softmax.fit]
-BEND = softmax._BEND
-SPEC = _record.Spec(losses.softmax, ENGINE.curvature, ENGINE.agreement, None, True, bend=BEND)
+SPEC = _record.Spec(softmax._LOSS, None, True)
 
 
 def problem_of(n, d, *, absent=False):
@@ -51,8 +49,8 @@ def test_the_bend_is_of_the_loss(dtype):
     rng = np.random.default_rng(0)
     for size in (0.1, 1, 10, 100):
         scores, moved = (size * rng.normal(size=(50, 4)).astype(dtype) for _ in range(2))
-        *_, kept = BEND.sides(scores.T, jnp.zeros(50, jnp.int32))
-        found = np.asarray(BEND.product(kept, moved.T).T)
+        *_, kept = softmax._LOSS.bend.sides(scores.T, jnp.zeros(50, jnp.int32))
+        found = np.asarray(softmax._LOSS.bend.product(kept, moved.T).T)
         s, t = scores.astype(np.longdouble), moved.astype(np.longdouble)
         p = np.exp(s - s.max(1, keepdims=True))
         p /= p.sum(1, keepdims=True)

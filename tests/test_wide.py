@@ -11,7 +11,7 @@ import pytest
 from jaxlin import logistic, losses, softmax, solvers
 from jaxlin._base import _checks
 from jaxlin._data import _prepare
-from jaxlin._smooth import _dual, _frame, _light, _record, _risk, _wide
+from jaxlin._smooth import _dual, _frame, _light, _record, _wide
 from jaxlin.types import Hyperplane, Status
 from tests.public import assert_close, assert_identical, lane, stack, thorough
 
@@ -195,9 +195,7 @@ def test_products_alone_find_most_optima(many, bias):
     x, y, weight = drawn()
     x[1] = x[2, ::-1]
     y = y + (x[:, 0] > 0) if many else y
-    engine = _risk.SMOOTH[softmax.fit if many else logistic.fit]
-    bend = softmax._BEND if many else None
-    spec = _record.Spec(engine.loss, engine.curvature, engine.agreement, None, bias, bend=bend)
+    spec = _record.Spec((softmax if many else logistic)._LOSS, None, bias)
     rows, *_ = _prepare.prepare(
         _checks.table(x, y, sample_weight=weight, soft=True), num_classes=K if many else 2
     )

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlin._base import _checks, _dispatch, _loops, _options, _words
+from jaxlin._base import _checks, _dispatch, _loops, _options, _traits, _words
 from jaxlin._batch import _draws, _lanes, _paths
 from jaxlin._moments import _closed_form
 from jaxlin.types import Info, Status
@@ -202,16 +202,25 @@ def permutation_test(fit, metric, static, draws, size, data, weights, key, strat
     def usual(key):
         return _mean_of(values_of(_draws.permuted(key, y, strata))[0])
 
-    values, info = values_of(y)
-    of_labels = _quick_folds(fit, metric, data, options, weights)
-
     def quick(key):
         found, sound = of_labels(_draws.permuted(key, y, strata))
         return _mean_of(found), jnp.all(sound)
 
+    def labelled(lane):
+        given, key = lane
+        values, info = values_of(jnp.where(given, y, _draws.permuted(key, y, strata)))
+        return _mean_of(values), info
+
     keys = jax.random.split(key, draws)
-    null = _lanes.chunked(usual, keys, size, None if of_labels is None else quick)
-    return _mean_of(values), null, info
+    of_labels = _quick_folds(fit, metric, data, options, weights)
+    if of_labels is None:
+        # The labels that were given are one lane more, so that the fit is compiled once.
+        lanes = jnp.arange(draws + 1) == 0, jnp.concatenate([keys[:1], keys])
+        found, info = _lanes.chunked(labelled, lanes, size)
+        value, info = jax.tree.map(lambda a: a[0], (found, info))
+        return value, jax.tree.map(lambda a: a[1:], found), info
+    values, info = values_of(y)
+    return _mean_of(values), _lanes.chunked(usual, keys, size, quick), info
 
 
 def _quick_folds(fit, metric, data, options, weights):
@@ -253,10 +262,10 @@ def path(fit, static, size, data, l2):
     def one(penalty, start):
         init = {"init": start} if warm else {}
         params, info = fit(x, y, l2=penalty, **init, **options)
-        return params, (params, info)
+        return (params if warm else ()), (params, info)
 
-    start = _nothing(fit, x, y, options | {"l2": l2[0]})
-    return _paths.from_strong_to_weak(one, start, l2, size)
+    start = _nothing(fit, x, y, options | {"l2": l2[0]}) if warm else ()
+    return _paths.from_strong_to_weak(jax.vmap(one), start, l2, size)
 
 
 def is_warm(fit, options) -> bool:
@@ -266,6 +275,12 @@ def is_warm(fit, options) -> bool:
 
 def _nothing(fit, x, y, options):
     """Zeros in the place of a fit's params."""
+    bare, known = _traits.bare(fit, options)
+    nothing = _traits.of(bare).nothing
+    if nothing is not None:
+        k = y.shape[1] if y.ndim == 2 else _options.number_of_classes(bare, known)
+        return nothing(k, x.shape[1], _checks.working_dtype(x))
+    # To trace a fit takes as long as many a fit.
     shapes, _ = jax.eval_shape(lambda: fit(x, y, **options))
     return jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
 
@@ -276,18 +291,24 @@ def select(fit, metric, static, rule, most, at_once, data, weights, l2):
     weights = jnp.concatenate([weights, jnp.ones_like(weights[:1])])
     count, folds, warm = len(l2), len(weights), is_warm(fit, options)
 
-    def one(penalty, start):
-        def of_fold(lane):
-            weight, start = lane
-            given = options | {"l2": penalty} | ({"init": start} if warm else {})
-            return _one_fold(fit, metric, x, y, sample_weight, given, weight)
+    def one(lane):
+        penalty, weight, start = lane
+        given = options | {"l2": penalty} | ({"init": start} if warm else {})
+        return _one_fold(fit, metric, x, y, sample_weight, given, weight)
 
-        params, *found = _lanes.chunked(of_fold, (weights, start), min(most, folds))
-        return params, (jax.tree.map(lambda a: a[-1], params), *found)
+    def some(penalties, starts):
+        # As one axis of lanes, because each further vmap goes through the whole fit once more.
+        each = jnp.repeat(penalties, folds, axis=0), jnp.tile(weights, (len(penalties), 1))
+        lanes = *each, jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), starts)
+        found = _lanes.chunked(one, lanes, min(most, len(each[0])))
+        found = jax.tree.map(lambda a: a.reshape(-1, folds, *a.shape[1:]), found)
+        params, *judged = found
+        whole = jax.tree.map(lambda a: a[:, -1], params)
+        return (params if warm else ()), (whole, *judged)
 
-    start = _nothing(fit, x, y, options | {"l2": l2[0]})
+    start = _nothing(fit, x, y, options | {"l2": l2[0]}) if warm else ()
     start = jax.tree.map(lambda a: jnp.broadcast_to(a, (folds, *a.shape)), start)
-    found = _paths.from_strong_to_weak(one, start, l2, min(count, max(1, at_once // (folds - 1))))
+    found = _paths.from_strong_to_weak(some, start, l2, min(count, max(1, at_once // (folds - 1))))
     whole, values, infos = found
     size = jnp.mean(l2.reshape(count, -1), axis=1)
     if not isinstance(values, jax.Array) or values.ndim > 2:

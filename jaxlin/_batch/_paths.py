@@ -17,14 +17,14 @@ from jaxlin.types import Hyperplane, Linear
 LAST = 3
 
 
-def from_strong_to_weak(one, start, l2, size):
-    """`one(penalty, start) -> (params, found)` of each penalty, `size` at a time.
+def from_strong_to_weak(some, start, l2, size):
+    """`some(l2, starts) -> (params, found)` of `size` penalties at a time.
 
     The path from strong to weak is cut into `size` pieces of one length, and each turn is a step
     along all of them, from where the steps before lead, see `_leads`; the first is from `start`.
 
     Args:
-      one: a fit.
+      some: fits, whose axes are led by that of the penalties.
       start: params, in the place of what leads to the first.
       l2: `(m,)` or `(m, d)`.
       size: at most so many at a time.
@@ -52,7 +52,7 @@ def from_strong_to_weak(one, start, l2, size):
             # Where the optimum is at infinity, or a class is absent, the next begins at 0.
             return jnp.where(jnp.isfinite(ahead), ahead, 0).astype(a.dtype)
 
-        params, found = jax.vmap(one)(l2[lanes], jax.tree.map(reached, last))
+        params, found = some(l2[lanes], jax.tree.map(reached, last))
         last = jax.tree.map(lambda a, b: jnp.concatenate([b[None], a[:-1]]), last, params)
         return jax.lax.stop_gradient(last), found
 

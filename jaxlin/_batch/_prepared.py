@@ -10,7 +10,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from jaxlin import features
-from jaxlin._base import _checks, _options, _words
+from jaxlin._base import _checks, _options, _traits, _words
 from jaxlin._batch import _draws
 from jaxlin.types import Info
 
@@ -47,6 +47,7 @@ def on_standardized(fit: Fit) -> Fit:
         params, info = fit(scaled, y, **given, **options)
         return features.unstandardize(scaler, params), info
 
+    _traits.declare(fit_on_standardized, nothing=_traits.of(fit).nothing)
     return _options.with_arguments_of(fit, fit_on_standardized)
 
 
@@ -72,4 +73,5 @@ def on_balanced(fit: Fit) -> Fit:
         axis = _checks.axis_of(options.get("axis_name"))
         return fit(x, y, sample_weight=_draws.balanced(y, weight, k, axis), **options)
 
+    _traits.declare(fit_on_balanced, nothing=_traits.of(fit).nothing)
     return _options.with_arguments_of(fit, fit_on_balanced)

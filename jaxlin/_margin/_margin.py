@@ -226,9 +226,7 @@ def differentiable(
 
 def _spec(bias: bool, *, polished: bool = True) -> _record.Spec:
     return _record.Spec(
-        loss=_squared_hinge,
-        curvature=_curvature,
-        agreement=_agreement,
+        loss=_record.Loss(_squared_hinge, _curvature, _agreement),
         solver=None,
         bias=bias,
         complete=False,

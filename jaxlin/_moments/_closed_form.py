@@ -9,10 +9,9 @@ lifeline for least-squares models and multi-class LDA").
 Weights do change the scatter, but as sums of the same products of columns, so that the statistics
 of folds or draws are one product of all their weights with those.
 
-A fit offers this in a line of `OFFERS`. Shapes: `n` rows, `d` features, `k` classes.
+A fit declares its `Offer` in `_traits`. Shapes: `n` rows, `d` features, `k` classes.
 """
 
-import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -20,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlin._base import _checks, _codes
+from jaxlin._base import _checks, _codes, _traits
 from jaxlin._data import _prepare, _rows
 from jaxlin._linalg import dot
 from jaxlin._moments import _scatter
@@ -51,11 +50,6 @@ class Offer(NamedTuple):
     functions: frozenset[Callable[..., Any]] = frozenset()
 
 
-OFFERS: dict[Callable, Offer] = {}
-# Fits by statistics that merge: of `moments`, and what finds params of them.
-FROM_MOMENTS: dict[Callable, tuple[Callable, Callable]] = {}
-
-
 def offered(
     fit: Callable, options: dict[str, Any], *, labels: bool
 ) -> tuple[Offer, dict[str, Any]] | None:
@@ -64,10 +58,8 @@ def offered(
     For many `labels`, or else for many weights. Options of a `functools.partial` count too, where
     they go by name.
     """
-    bare: Any = fit
-    while isinstance(bare, functools.partial) and not bare.args:
-        bare, options = bare.func, bare.keywords | options
-    offer = OFFERS.get(bare)
+    fit, options = _traits.bare(fit, options)
+    offer = _traits.of(fit).many
     if offer is None or not offer.options >= options.keys():
         return None
     given = {value for value in options.values() if callable(value)}

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg
-from jaxlin._base import _batched, _checks, _loops
+from jaxlin._base import _batched, _checks, _loops, _traced
 from jaxlin._batch import _lanes
 from jaxlin._data import _rows
 from jaxlin._linalg import dot
@@ -254,6 +254,7 @@ def _solved(spec, finish, shared: Shared, z, principal, lanes) -> Outcome:
     return jax.lax.while_loop(lambda carry: carry[0] < count, one, init)[1]
 
 
+@_traced.once("spec")
 def _descended(spec, shared: Shared, principal, problem: Problem, start, tol) -> Run:
     """The steps, in all lanes until each is done."""
     z, (count, m, p), dtype = shared.framed, start.shape, start.dtype
@@ -346,7 +347,7 @@ def _descended(spec, shared: Shared, principal, problem: Problem, start, tol) ->
 
 def _evaluation(spec: Spec, shared: Shared, problem: Problem, shape) -> Callable:
     """`f(v, scores)` -> J `(L,)`, its gradient in v `(L, m, p)`, and the residual `(L,)`."""
-    z, bend = shared.framed, _record.bend_of(spec)
+    z, bend = shared.framed, _record.bend_of(spec.loss)
     spread, penalty = problem.spread[:, None, :], _penalty(problem)
     live = (spread > 0) & problem.used[:, :, None]
 

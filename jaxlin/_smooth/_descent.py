@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlin import solvers
-from jaxlin._base import _checks
+from jaxlin._base import _checks, _traits
 from jaxlin._data import _prepare, _rows, _stream
 from jaxlin._files import _source
 from jaxlin._smooth import (
@@ -76,24 +76,22 @@ def fit(
     tol=None,
     max_steps=None,
 ):
-    """`(params, info)` of `fit`, one of `_risk.SMOOTH`, to a source; see `streaming.fit`.
+    """`(params, info)` of `fit`, which has a loss, to a source; see `streaming.fit`.
 
     state: to go on from, or None; `after(state)` is called after each step
     digest: whether states are to know the data again
     """
-    kind = _risk.SMOOTH[fit]
-    found = _source.index(source, k if kind.joint else 2, feature_mask, soft=True, digest=digest)
+    loss = _traits.of(fit).loss
+    found = _source.index(source, k if loss.joint else 2, feature_mask, soft=True, digest=digest)
     k, d, dtype = found.k, found.d, _source.working(found.dtype)
-    if found.labels and (found.labels > 1) != kind.joint:
-        raise ValueError(f"y: expected soft labels of shape {'(n, k)' if kind.joint else '(n,)'}")
+    if found.labels and (found.labels > 1) != loss.joint:
+        raise ValueError(f"y: expected soft labels of shape {'(n, k)' if loss.joint else '(n,)'}")
     spec = _record.Spec(
-        loss=kind.loss,
-        curvature=kind.curvature,
-        agreement=kind.agreement,
+        loss=loss,
         solver=_risk.check_solver(solver),
         bias=_checks.static(bias, bool, "bias"),
         penalised=_risk.penalised(l2, dtype),
-        log_odds=not kind.joint,
+        polished=tol is None,
     )
     if spec.solver not in (None, solvers.newton, solvers.lbfgs):
         raise TypeError("solver: a stream takes solvers.newton or solvers.lbfgs")
@@ -105,7 +103,7 @@ def fit(
     reader = _source.reader_of(source, found, feature_mask)
     try:
         rows = _streamed(reader, found, feature_mask)
-        present = found.classes if kind.joint else None
+        present = found.classes if loss.joint else None
         m = max(k - 1, 1)
         counted = max_steps is not None
         plan = _plan.plan(spec, (found.n, d), m, counted=counted, streamed=True)
@@ -125,7 +123,7 @@ def fit(
         }
         run = _Run(problem, lower, tolerance, jnp.int32(cap), jnp.int32(last))
         outcome = _solved(spec, plan, run, state, about, after, bar, reader)
-        params, info = _returned(spec, kind.joint, problem, outcome, run, present, found.classes)
+        params, info = _returned(spec, loss.joint, problem, outcome, run, present, found.classes)
         return params, info
     except Exception:
         if reader.error is not None:
@@ -146,8 +144,9 @@ def _solved(spec, plan, run, state, about, after, bar, reader) -> _newton.Outcom
     outcome, trials, newton = None, np.int32(0), plan.method is _plan.Method.NEWTON
 
     def advance(stage, step, more, carry, residual):
+        nonlocal state
         if state is not None and state.stage == stage:
-            carry = jax.tree.unflatten(jax.tree.structure(carry), state.leaves)
+            carry, state = jax.tree.unflatten(jax.tree.structure(carry), state.leaves), None
         while more(carry):
             carry = jax.block_until_ready(step(carry))
             steps, left = residual(carry)
@@ -173,14 +172,19 @@ def _solved(spec, plan, run, state, about, after, bar, reader) -> _newton.Outcom
             start, trials = outcome.point.theta, outcome.trials
     doubted = not newton
     begun = _begun(spec, doubted, run, start, trials)
-    carry = advance(
-        "newton",
-        lambda carry: (_newton_step(spec, doubted, run, carry[1], carry[0]), carry[1]),
-        lambda carry: bool(_newton.unfinished(carry[0], run.last)),
-        (begun, jnp.asarray(trials)),
-        lambda carry: (carry[0].steps, carry[0].point.residual),
-    )
-    return _proved(spec, run, carry[0])
+    carry = begun, jnp.asarray(trials), jnp.bool_(spec.polished)
+    while True:
+        carry = advance(
+            "newton",
+            functools.partial(_newton_step, spec, doubted, run),
+            lambda carry: bool(_newton.unfinished(carry[0], run.last)),
+            carry,
+            lambda carry: (carry[0].steps, carry[0].point.residual),
+        )
+        outcome = _proved(spec, run, carry)
+        if carry[2] or not _newton.is_open(outcome, run.tol):
+            return outcome
+        carry = carry[0]._replace(done=jnp.bool_(False)), carry[1], jnp.bool_(True)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -204,20 +208,22 @@ def _begun(spec, doubted, run, start, trials):
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
-def _newton_step(spec, doubted, run, before, carry):
-    polished = jnp.bool_(spec.polished)
-    return _newton.advance(spec, doubted, run.problem, None, run.tol, before, polished, carry)
+def _newton_step(spec, doubted, run, carry):
+    point, before, polished = carry
+    step = functools.partial(_newton.advance, spec, doubted, run.problem, None, run.tol)
+    return step(before, polished, point), before, polished
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def _proved(spec, run, carry):
-    carry = carry._replace(trials=jnp.minimum(carry.trials, run.last + 1))
-    return _newton.prove(spec, run.problem, carry, run.tol, jnp.bool_(spec.polished))
+    ended, _, polished = carry
+    ended = ended._replace(trials=jnp.minimum(ended.trials, run.last + 1))
+    return _newton.prove(spec, run.problem, ended, run.tol, polished)
 
 
 def _loop(spec, run):
     """L-BFGS on flat thetas, as `_risk` runs it."""
-    method = _iterate.METHODS[solvers.lbfgs]
+    method = _iterate.LBFGS
     start = jnp.zeros(run.problem.used.size * run.problem.spread.size, run.tol.dtype)
     frame = _iterate.Frame.of(
         _light.objective(spec), start, (run.problem,), _passes.hessian(spec), None

@@ -131,7 +131,7 @@ def look(run: _Run, alpha: jax.Array, bias: jax.Array, u: jax.Array) -> Point:
     scores = _scoring.in_front(problem, rows, _frame.of_basis(problem, u))
     # In rows without weight they could overflow.
     scores = jnp.where((rows.weight > 0)[None, :], scores, 0)
-    value, slope, kept = _record.bend_of(spec).sides(scores, rows.y)
+    value, slope, kept = _record.bend_of(spec.loss).sides(scores, rows.y)
     slope = _in_basis(problem, rows.weight[None, :] * slope)
     off = alpha + slope
     image = dot(off, run.kernel)
@@ -240,7 +240,7 @@ def _curvature(spec: Spec, problem: Problem, kept: jax.Array) -> tuple[jax.Array
 
     That of softmax, among scores that sum to zero, is at least its least diagonal entry.
     """
-    bend, weight = _record.bend_of(spec), problem.rows.weight[None, :]
+    bend, weight = _record.bend_of(spec.loss), problem.rows.weight[None, :]
     diagonal = weight * bend.diagonal(kept)
     if problem.basis is None:
         return diagonal[None], diagonal[0]

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg
-from jaxlin._base import _batched, _checks, _loops, _mesh
+from jaxlin._base import _batched, _checks, _loops, _mesh, _traced
 from jaxlin._data import _fold, _maxima, _rows
 from jaxlin._linalg import dot
 from jaxlin.types import Linear
@@ -176,6 +176,7 @@ def _scale(largest: jax.Array) -> jax.Array:
     return jnp.minimum(1 / _linalg.power_of_two(largest), _checks.safe_range(largest.dtype))
 
 
+@_traced.once("bias")
 def make(rows: _rows.Rows, l2: jax.Array, bias: bool, basis: jax.Array | None = None) -> Problem:
     centre, scale, mean, square, largest = _standing(rows, jnp.asarray(bias))
     eps = jnp.finfo(centre.dtype).eps

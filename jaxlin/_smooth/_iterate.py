@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from jaxlin import _linalg
-from jaxlin._base import _loops
+from jaxlin._base import _loops, _traits
 from jaxlin.types import Status
 
 # The curvature that must be left after a Newton step for the step to count as short.
@@ -262,7 +262,6 @@ def optax_update(optimizer: Any, problem: Problem, state: State, memory: Any) ->
 
 NEWTON = Method(_newton_start, _newton_step, proves=True)
 LBFGS = Method(_lbfgs_start, _lbfgs_step, proves=False)
-METHODS: dict[Any, Method] = {}
 
 
 class Frame(NamedTuple):
@@ -375,12 +374,13 @@ def curvature_holds(frame, point):
 
 def method_of(solver: Callable) -> Method:
     """The start and step behind one of this module's solvers."""
-    if solver not in METHODS:
+    method = _traits.of(solver).method
+    if method is None:
         raise TypeError(
             "solver: expected solvers.newton, lbfgs, gradient_descent or from_optax(...), "
             f"got {solver!r}"
         )
-    return METHODS[solver]
+    return method
 
 
 def warm_up(
@@ -403,7 +403,8 @@ def warm_up(
     of its entries alone, until the largest is at most tol / slack. For one of this module's `lower`
     may be given, the factor of what is to precondition.
     """
-    if solver not in METHODS:
+    method = _traits.of(solver).method
+    if method is None:
         point, info = solver(
             objective,
             init,
@@ -414,7 +415,6 @@ def warm_up(
             max_steps=max_steps,
         )
         return point, info.steps, info.status == Status.CONVERGED
-    method = METHODS[solver]
     options = {name: jnp.asarray(value, init.dtype) for name, value in method.defaults}
     frame = Frame.of(objective, init, args, hessian, precondition, size)
     frame = frame if lower is None else frame._replace(lower=lower)

@@ -41,7 +41,7 @@ def _light_by_blocks(spec, problem, theta):
     def sums(block):
         z = _frame.columns(problem, block)
         scores, freed = _passes.seen(spec, problem, block, z, theta)
-        found = _record.derivatives(spec, scores, block.y)
+        found = _record.derivatives(spec.loss, scores, block.y)
         pull, terms = _passes.rest(spec, problem, block, theta, scores, freed, found)
         return (_pulled(pull, z), terms), ()
 
@@ -52,7 +52,7 @@ def _light_by_blocks(spec, problem, theta):
 def _light_at_once(spec, problem, theta):
     rows = problem.rows
     scores = _scores_at_once(problem, theta.reshape(-1))
-    found = _record.derivatives(spec, scores, rows.y)
+    found = _record.derivatives(spec.loss, scores, rows.y)
     pull, terms = _passes.rest(spec, problem, rows, theta, scores, None, found)
     return _passes.assemble(problem, theta, _columns_at_once(problem, pull[:, 0])[None], terms)
 
@@ -71,7 +71,7 @@ def flat_gradient(spec: Spec, problem: Problem, flat: jax.Array) -> jax.Array:
 
     def sums(block):
         z, scores = _row_scores(problem, block, theta)
-        slope = jax.vmap(jax.grad(spec.loss))(scores, block.y)
+        slope = jax.vmap(jax.grad(spec.loss.value))(scores, block.y)
         pull = block.weight[:, None] * jnp.where(block.ok[:, None], slope, 0)
         return dot(_frame.in_basis(problem, pull).T, z), ()
 
@@ -86,7 +86,7 @@ def flat_value(spec: Spec, problem: Problem, flat: jax.Array) -> jax.Array:
 
     def sums(block):
         _, scores = _row_scores(problem, block, theta)
-        value = jax.vmap(spec.loss)(scores, block.y)
+        value = jax.vmap(spec.loss.value)(scores, block.y)
         return jnp.sum(block.weight * jnp.where(block.ok, value, 0)), ()
 
     value, _ = _fold.fold(sums, problem.rows)
@@ -168,7 +168,7 @@ def _at_once(spec, problem, flat):
     """From x as it lies, one score a row."""
     rows = problem.rows
     scores = _scores_at_once(problem, flat)
-    value, slope = jax.vmap(jax.value_and_grad(spec.loss))(scores, rows.y)
+    value, slope = jax.vmap(jax.value_and_grad(spec.loss.value))(scores, rows.y)
     grad = _columns_at_once(problem, rows.weight * slope[:, 0])
     value = _linalg.inner(rows.weight, value) + jnp.sum(problem.penalty * flat**2) / 2
     return value, _passes.gradient_of(problem, flat[None], grad[None])[0]
@@ -195,7 +195,7 @@ def _by_blocks(spec, problem, flat):
     def sums(block):
         z = _frame.columns(problem, block)
         scores = _scoring.live(block, _scoring.scores_of(problem, block, z, theta))
-        value, slope = jax.vmap(jax.value_and_grad(spec.loss))(scores, block.y)
+        value, slope = jax.vmap(jax.value_and_grad(spec.loss.value))(scores, block.y)
         return (jnp.sum(block.weight * value), _pulled(block.weight[:, None] * slope, z)), ()
 
     (value, columns), _ = _fold.fold(sums, problem.rows, light_entries(problem))
@@ -206,7 +206,7 @@ def _by_blocks(spec, problem, flat):
 
 def value_at_origin(spec: Spec, problem: Problem) -> jax.Array:
     """J where theta is 0, which needs no pass over x."""
-    return _mean_at_origin(spec.loss, problem)
+    return _mean_at_origin(spec.loss.value, problem)
 
 
 def curve_at_origin(spec: Spec, problem: Problem) -> jax.Array:
@@ -214,7 +214,7 @@ def curve_at_origin(spec: Spec, problem: Problem) -> jax.Array:
     used = jnp.maximum(jnp.sum(problem.used), 1).astype(problem.spread.dtype)
 
     def of_row(scores, y):
-        return _record.derivatives(spec, scores[None], y[None])[2][0]
+        return _record.derivatives(spec.loss, scores[None], y[None])[2][0]
 
     return _mean_at_origin(of_row, problem) / used
 

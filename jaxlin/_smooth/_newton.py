@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg
-from jaxlin._base import _loops
+from jaxlin._base import _loops, _traced
 from jaxlin._smooth import _iterate, _light, _passes, _proof, _scoring
 from jaxlin._smooth._frame import Problem
 from jaxlin._smooth._passes import Point
@@ -74,6 +74,7 @@ def undoubted(spec, problem, start, tol, cap, before) -> Outcome:
     return solve(spec, problem, start, unknown, tol, cap, before, doubted=False)
 
 
+@_traced.once("spec", "doubted")
 def solve(spec, problem, start, origin, tol, cap, before, *, doubted=True) -> Outcome:
     """Damped Newton steps until the optimum is proved, or shown to be at infinity."""
     if spec.polished:
@@ -86,7 +87,7 @@ def solve(spec, problem, start, origin, tol, cap, before, *, doubted=True) -> Ou
         step = functools.partial(advance, spec, doubted, problem, columns, tol, before, polished)
         run = _run_on(step, run, cap)
         outcome = prove(spec, problem, run, tol, polished)
-        more = ~polished & _is_open(outcome, tol)
+        more = ~polished & is_open(outcome, tol)
         return run._replace(done=run.done & ~more), outcome, jnp.bool_(True), more
 
     first, never = begin(problem, start, origin, before), jnp.bool_(False)
@@ -95,7 +96,7 @@ def solve(spec, problem, start, origin, tol, cap, before, *, doubted=True) -> Ou
     return jax.lax.while_loop(lambda carry: carry[3], *_loops.steady(attempt, init))[1]
 
 
-def _is_open(outcome: Outcome, tol: jax.Array) -> jax.Array:
+def is_open(outcome: Outcome, tol: jax.Array) -> jax.Array:
     """Whether a run ended because the residual passed, and the proof asks for more steps."""
     passed = outcome.point.residual <= tol
     return passed & ~(outcome.certified | outcome.quasi | outcome.separated)
@@ -215,7 +216,7 @@ def advance(spec, doubted, problem, columns, tol, before, polished, run: Run) ->
     done = verdict.stalled | enough | quasi | (point.short == 0)
     done |= point.residual == 0
     following = following.reshape(step.shape)
-    if spec.log_odds and problem.rows.offset is None:
+    if spec.loss.log_odds and problem.rows.offset is None:
         # Of columns nearly dependent the step is what damping makes of it.
         regular = there & (whole.pivot >= PLAIN_PIVOT)
         following = jnp.where(regular, _lengthened(problem, point.grad, following), following)

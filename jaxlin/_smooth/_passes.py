@@ -103,10 +103,10 @@ def measure(
         z = _frame.columns(problem, block) if columns is None else columns.T
         scores, freed = seen(spec, problem, block, z, theta)
         if problem.basis is None:  # the trace is all of it
-            found = _record.of_one_score(spec, scores, block.y)
+            found = _record.of_one_score(spec.loss.value, scores, block.y)
             bend = (block.weight * found[2])[:, None]
         else:
-            found = _record.derivatives(spec, scores, block.y)
+            found = _record.derivatives(spec.loss, scores, block.y)
             bend = _curvature(spec, problem, block, scores)[:, first, second]
         pull, terms = rest(spec, problem, block, theta, scores, freed, found)
         return (products(z, bend, pull), terms), ()
@@ -191,7 +191,7 @@ def _products_across(z: jax.Array, curve: jax.Array, rest: jax.Array) -> jax.Arr
 
 def _curvature(spec: Spec, problem: Problem, block: _rows.Rows, scores: jax.Array) -> jax.Array:
     """The weighted second derivatives of each row's loss in the basis, `(rows, m, m)`."""
-    curve = jax.vmap(jax.hessian(spec.loss))(scores, block.y)
+    curve = jax.vmap(jax.hessian(spec.loss.value))(scores, block.y)
     curve = _frame.in_basis(problem, jnp.swapaxes(_frame.in_basis(problem, curve), 1, 2))
     return block.weight[:, None, None] * curve
 
@@ -271,7 +271,7 @@ def _curved(spec, problem, theta, product):
     def sums(block):
         z = _frame.columns(problem, block)
         scores = _scoring.live(block, _scoring.scores_of(problem, block, z, theta))
-        return product(z, block.weight * _record.derivatives(spec, scores, block.y)[2]), ()
+        return product(z, block.weight * _record.derivatives(spec.loss, scores, block.y)[2]), ()
 
     used = jnp.maximum(jnp.sum(problem.used), 1).astype(theta.dtype)
     return _fold.fold(sums, problem.rows)[0] / used

@@ -132,6 +132,8 @@ def plan(
     newton = newton if default else spec.solver is solvers.newton
     sampled = default and m == 1 and size <= NEWTON_LIMIT and not streamed and spares(rows, p)
     dense = size <= DENSE_LIMIT
+    # Each is a pass, of which a stream takes few.
+    products = spec.loss.bend is not None and not streamed
     doubtful = default and not held and dense and not streamed
     wide = default and size > NEWTON_LIMIT and n < d and m * (n + spec.bias) <= DENSE_LIMIT
     wide &= devices is None and spec.penalised is not False
@@ -140,7 +142,7 @@ def plan(
     elif sampled and not begun:
         method = Method.SAMPLED
     else:
-        method = Method.NEWTON_CG if default and spec.bend is not None else Method.LBFGS
+        method = Method.NEWTON_CG if default and products else Method.LBFGS
     units = Units.MATRIX if has_matrix(rows, p) else Units.DIAGONAL
     if units is Units.MATRIX and default and not (streamed or sampled):
         units = Units.DIAGONAL_FIRST
@@ -149,7 +151,7 @@ def plan(
     elif doubtful:
         steps = DOUBTFUL_STEPS
     else:
-        steps = NEWTON_STEPS if default and spec.bend is not None else OTHER_STEPS
+        steps = NEWTON_STEPS if default and products else OTHER_STEPS
     return Plan(
         method=method,
         space=(Space.ROWS if held else Space.EITHER) if wide else Space.FEATURES,

@@ -248,7 +248,7 @@ def recedes(
 
         return _fold.fold(opposition, problem.rows, entries)
 
-    agreement = jax.vmap(jax.vmap(spec.agreement, in_axes=(0, None)))
+    agreement = jax.vmap(jax.vmap(spec.loss.agreement, in_axes=(0, None)))
     # Rows on a plane feel nothing of the step, nor of any other direction in their null space. Of
     # one that a few digits make, they might.
     other = jnp.cos(jnp.arange(m * p, dtype=step.dtype)).reshape(m, p)

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import solvers
+from jaxlin._base import _traced
 
 
 class Agreement(NamedTuple):
@@ -38,58 +39,69 @@ class Bend(NamedTuple):
     diagonal: Callable[[jax.Array], jax.Array]
 
 
-class Spec(NamedTuple):
-    """What is static about a fit.
+class Loss(NamedTuple):
+    """A loss of scores, smooth and convex, as the engine knows it.
 
-    loss: `f(scores (K,), y)` of one example, smooth and convex
+    value: `f(scores (K,), y)` of one example
     curvature: `f(scores (K,), y)`, the trace of its second derivatives or a bound of it; None for
       the second derivative of one score
     agreement: `f(scores (K,), y)` -> Agreement; an absent class's score is `_frame.NEVER`
+    bend: or None, and then large problems are not solved by products with the Hessian
+    joint: whether the scores are those of k classes
+    log_odds: whether the one score is the log odds of class 1, and the loss that of its probability
+    """
+
+    value: Callable[[jax.Array, jax.Array], jax.Array]
+    curvature: Callable[[jax.Array, jax.Array], jax.Array] | None
+    agreement: Callable[[jax.Array, jax.Array], Agreement]
+    bend: Bend | None = None
+    joint: bool = False
+    log_odds: bool = False
+
+
+class Spec(NamedTuple):
+    """What is static about a fit.
+
     solver: of `solvers`, or None for the default by size
     bias: whether there is one
     complete: whether the program holds the paths that few problems take, or only says that one is
       needed
     penalised: whether every l2 is positive, where that matters and is known
-    bend: or None, and then large problems are not solved by products with the Hessian
     polished: whether Newton's method tries a step after the residual has passed
-    log_odds: whether the one score is the log odds of class 1, and the loss that of its probability
     """
 
-    loss: Callable[[jax.Array, jax.Array], jax.Array]
-    curvature: Callable[[jax.Array, jax.Array], jax.Array] | None
-    agreement: Callable[[jax.Array, jax.Array], Agreement]
+    loss: Loss
     solver: solvers.Solver | None
     bias: bool
     complete: bool = True
     penalised: bool | None = None
-    bend: Bend | None = None
     polished: bool = True
-    log_odds: bool = False
 
 
-def bend_of(spec: Spec) -> Bend:
-    """The spec's own, or that of any loss of one score."""
-    if spec.bend is not None:
-        return spec.bend
+def bend_of(loss: Loss) -> Bend:
+    """The loss's own, or that of any of one score."""
+    if loss.bend is not None:
+        return loss.bend
 
     def sides(scores, y):
-        value, slope, curve = derivatives(spec, scores.T, y)
+        value, slope, curve = derivatives(loss, scores.T, y)
         return value, slope.T, curve[None]
 
     return Bend(sides, jnp.multiply, lambda kept: kept)
 
 
 def derivatives(
-    spec: Spec, scores: jax.Array, y: jax.Array
+    loss: Loss, scores: jax.Array, y: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Each row's loss `(rows,)`, its slope `(rows, K)`, and `spec.curvature (rows,)`."""
-    if spec.curvature is None:
-        return of_one_score(spec, scores, y)
-    value, slope = jax.vmap(jax.value_and_grad(spec.loss))(scores, y)
-    return value, slope, jax.vmap(spec.curvature)(scores, y)
+    """Each row's loss `(rows,)`, its slope `(rows, K)`, and `loss.curvature (rows,)`."""
+    if loss.curvature is None:
+        return of_one_score(loss.value, scores, y)
+    value, slope = jax.vmap(jax.value_and_grad(loss.value))(scores, y)
+    return value, slope, jax.vmap(loss.curvature)(scores, y)
 
 
-def of_one_score(spec, scores, y):
+@_traced.once("value_of")
+def of_one_score(value_of, scores, y):
     """As `derivatives`, with the second derivative.
 
     All three at once. Each alone would begin from y, which loops hold for each alone, and so would
@@ -98,7 +110,7 @@ def of_one_score(spec, scores, y):
 
     def of_row(scores, y):
         def with_slope(scores):
-            value, slope = jax.value_and_grad(spec.loss)(scores, y)
+            value, slope = jax.value_and_grad(value_of)(scores, y)
             return value, (value, slope)
 
         curve, (value, slope) = jax.hessian(with_slope, has_aux=True)(scores)

@@ -10,15 +10,14 @@ less than the rounding bound of that sum at the returned params. Shapes as in `_
 """
 
 import functools
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxlin import _linalg, solvers
-from jaxlin._base import _batched, _checks, _loops, _mesh, _platform
+from jaxlin._base import _batched, _checks, _loops, _mesh, _platform, _traced
 from jaxlin._batch import _lanes
 from jaxlin._data import _prepare, _rows
 from jaxlin._linalg import _implicit
@@ -31,7 +30,6 @@ from jaxlin._smooth import (
     _newton,
     _passes,
     _plan,
-    _record,
     _sampled,
     _wide,
 )
@@ -44,22 +42,6 @@ from jaxlin.types import Hyperplane, Info, Linear, Status
 FEW_ENTRIES = 2048
 # So many lanes are worth a fit before them.
 MANY_LANES = 64
-
-
-class Smooth(NamedTuple):
-    """What a method is, to the engine.
-
-    joint: whether its params are of k classes at once
-    """
-
-    loss: Callable[..., jax.Array]
-    curvature: Callable[..., jax.Array] | None
-    agreement: Callable[..., _record.Agreement]
-    joint: bool
-
-
-# The methods of this engine, by their fit.
-SMOOTH: dict[Callable, Smooth] = {}
 
 
 def check_solver(solver: Any) -> solvers.Solver | None:
@@ -170,7 +152,7 @@ def run(program: Any, spec: Spec, k: int, data: _checks.Table, l2: jax.Array, *r
     if planned(spec._replace(penalised=None)).space is Space.FEATURES:
         spec = spec._replace(penalised=spec.penalised or None)  # the same program
     if not _checks.concrete((data, l2, rest)):
-        return program(spec, k, data, l2, *rest)[0]
+        return _traced.anywhere(program)(spec, k, data, l2, *rest)[0]
     if data.x.size <= FEW_ENTRIES and _platform.on_cpu():
         program = _platform.quickly(program)
     plan = planned(spec)

@@ -47,7 +47,7 @@ def agreed(spec: Spec, problem: Problem, block: _rows.Rows, u: jax.Array) -> Agr
 
     def of_row(u, y):
         scores = _frame.scores(problem, u.reshape(-1, u.shape[-1]))
-        return jax.vmap(spec.agreement, in_axes=(0, None))(scores, y)
+        return jax.vmap(spec.loss.agreement, in_axes=(0, None))(scores, y)
 
     flat = jax.vmap(of_row)(u, block.y)
     return jax.tree.map(lambda a: a.reshape(*u.shape[:-1], -1), flat)
@@ -100,5 +100,5 @@ def rounding_of_scores(problem: Problem, theta: jax.Array) -> jax.Array:
 def slopes(spec: Spec, problem: Problem, block: _rows.Rows, theta: jax.Array) -> jax.Array:
     """The weighted slope of each row's loss in its scores, `(rows, K)`."""
     scores = scores_of(problem, block, _frame.columns(problem, block), theta)
-    slope = jax.vmap(jax.grad(spec.loss))(live(block, scores), block.y)
+    slope = jax.vmap(jax.grad(spec.loss.value))(live(block, scores), block.y)
     return block.weight[:, None] * slope

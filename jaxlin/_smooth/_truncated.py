@@ -164,8 +164,8 @@ def _of(spec: Spec, problem: Problem, room: int) -> _Run:
     kept = problem.rows.x.shape[0] * (problem.used.size + 1)
     # Not where rows are dealt over devices: all that a loop carries would vary as they do.
     keeps = kept <= room and problem.rows.axis.name is None
-    assert spec.bend is not None  # or another solver is chosen
-    return _Run(spec, problem, spec.bend, keeps)
+    assert spec.loss.bend is not None  # or another solver is chosen
+    return _Run(spec, problem, spec.loss.bend, keeps)
 
 
 def _part(spec: Spec, problem: Problem, m: int) -> _Run | None:

@@ -280,7 +280,7 @@ def _pull(spec: Spec, problem: Problem, u: jax.Array) -> jax.Array:
     scores = _frame.scores(problem, u)
     if rows.offset is not None:
         scores = scores + rows.offset.reshape(u.shape[0], -1)
-    slope = jax.vmap(jax.grad(spec.loss))(_mesh.where_rows(rows.ok, scores), rows.y)
+    slope = jax.vmap(jax.grad(spec.loss.value))(_mesh.where_rows(rows.ok, scores), rows.y)
     return _frame.in_basis(problem, rows.weight[:, None] * _mesh.where_rows(rows.ok, slope))
 
 

@@ -361,9 +361,9 @@ def refit(
     """
     problem = _folds.given(fit, x, y, weights, None, options)
     size = _folds.at_once(problem, problem.folds, batch_size)
-    alone = _folds.by_weights(fit, problem.options, problem.data[0], problem.folds) is not None
+    closed = _folds.by_weights(fit, problem.options, problem.data[0], problem.folds) is not None
     static = (fit, problem.static, size)
-    found, info = _folds.run(_folds.refit, static, problem, size, alone, problem.weights)
+    found, info = _folds.run(_folds.refit, static, problem, size, closed, problem.weights)
     _folds.raise_if_invalid(fit, info, problem)
     return found, info
 
@@ -432,10 +432,10 @@ def cross_validate(
         weights = problem.weights
         held_out = _checks.shaped(held_out, weights.shape, weights.dtype, "held_out")
     size = _folds.at_once(problem, problem.folds, batch_size)
-    alone = _folds.by_weights(fit, problem.options, problem.data[0], problem.folds) is not None
+    closed = _folds.by_weights(fit, problem.options, problem.data[0], problem.folds) is not None
     static = (fit, metric, problem.static, size)
     lanes = problem.weights, held_out
-    values, info = _folds.run(_folds.cross_validate, static, problem, size, alone, *lanes)
+    values, info = _folds.run(_folds.cross_validate, static, problem, size, closed, *lanes)
     _folds.raise_if_invalid(fit, info, problem)
     return values, info
 
@@ -500,15 +500,15 @@ def permutation_test(
     _words.refuse_other_metric(metric)
     problem = _folds.given(fit, x, y, weights, sample_weight, options)
     strata, draws, folds = _strata(strata, x), _at_least(draws, 1, "draws"), problem.folds
-    alone = _folds.by_labels(fit, problem.options, problem.data[0]) is not None
+    closed = _folds.by_labels(fit, problem.options, problem.data[0]) is not None
     if batch_size is None:
         # A closed form has no Hessian to hold, and fewer columns.
-        most = _folds.at_once(problem, draws * folds, None) * (4 if alone else 1)
+        most = _folds.at_once(problem, draws * folds, None) * (4 if closed else 1)
         batch_size = max(1, most // folds)
     size = _folds.at_once(problem, draws, batch_size)
     static = (fit, metric, problem.static, draws, size)
     arguments = (problem.weights, key, strata)
-    found = _folds.run(_folds.permutation_test, static, problem, size * folds, alone, *arguments)
+    found = _folds.run(_folds.permutation_test, static, problem, size * folds, closed, *arguments)
     value, null, info = found
     _folds.raise_if_invalid(fit, info, problem)
     larger = jax.tree.broadcast(_larger(metric, larger_is_better), value)

@@ -1392,9 +1392,21 @@ FAULTS = [
         ),
         (
             "all lanes of a program go at once",
-            "most = 1 if alone else _even(axis_size, room // size)",
+            "most = _even(axis_size, room // size)",
             "most = axis_size",
             "resample::what_a_vmap_of_programs_holds_has_a_bound",
+        ),
+        (
+            "what a closed form is not sound for stays",
+            "order, count = jnp.argsort(sound, stable=True), jnp.sum(~sound)",
+            "order, count = jnp.argsort(sound, stable=True), jnp.sum(~sound) * 0",
+            "resample::a_lane_by_closed_form_does_not_hang_on_its_neighbours",
+        ),
+        (
+            "a while loop is to be differentiated",
+            "jax.jvp(plain or program, primals, tangents)",
+            "jax.jvp(program, primals, tangents)",
+            "resample::closed_forms_of_many_weights_have_derivatives_both_ways",
         ),
     ),
     *of(
@@ -2251,6 +2263,12 @@ FAULTS = [
     ),
     *of(
         "_batch/_folds.py",
+        (
+            "the labels that are given are not among those of the draws",
+            "return jnp.where(given, y, _draws.permuted(key, y, strata))",
+            "return _draws.permuted(key, y, strata)",
+            "resample::a_permutation_test_by_closed_form_is_the_loop",
+        ),
         (
             "rows without weight are judged",
             "return weight * sample_weight, judged * sample_weight",

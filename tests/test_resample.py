@@ -571,7 +571,7 @@ def test_the_labels_observed_are_as_good_as_themselves(fit):
 
 def test_a_value_that_is_infinite_is_compared():
     def metric(scores, y, *, sample_weight):
-        return jnp.sum(sample_weight * jnp.where(y == 0, jnp.inf, 0.0))
+        return jnp.sum(jnp.where((sample_weight > 0) & (y == 0), jnp.inf, 0.0))
 
     y = np.arange(6) % 2
     x, folds = np.arange(6.0)[:, None], resample.leave_one_out(6)
@@ -672,8 +672,27 @@ def test_a_lane_by_closed_form_does_not_hang_on_its_neighbours():
 
     lanes = jnp.array([1.0, 2.0, 3.0, 0.0])
     np.testing.assert_array_equal(total(lanes), jnp.sin(lanes) + jnp.where(lanes > 0, 1e-9, 0))
-    slope = jax.grad(lambda a: jnp.sum(total(a)))(lanes)
-    np.testing.assert_allclose(slope, jnp.cos(lanes), rtol=1e-12)
+    many = jax.vmap(total)(jnp.stack([lanes, -lanes, jnp.ones(4)]))
+    np.testing.assert_array_equal(many[0], total(lanes))
+    np.testing.assert_array_equal(many[1], jnp.sin(-lanes))
+
+
+def test_closed_forms_of_many_weights_have_derivatives_both_ways(monkeypatch):
+    monkeypatch.setattr(_folds, "FEW_LANES", 32)
+    x, y, _, _ = labelled()
+    x, weights = np.nan_to_num(x), resample.bootstrap(jax.random.key(0), len(x), draws=33)
+
+    def together(x):
+        return resample.refit(lda.fit, x, y, weights, num_classes=3)[0].weights
+
+    def singly(x):
+        fit = partial(lda.fit, num_classes=3)
+        return jax.vmap(lambda w: fit(x, y, sample_weight=w)[0].weights)(weights)
+
+    slope, expected = (jax.vjp(f, x)[1](jnp.cos(f(x)))[0] for f in (together, singly))
+    np.testing.assert_allclose(slope, expected, rtol=1e-6, atol=1e-9)
+    moved, expected = (jax.jvp(f, (x,), (jnp.cos(x),))[1] for f in (together, singly))
+    np.testing.assert_allclose(moved, expected, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.thorough

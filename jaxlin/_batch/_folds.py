@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlin._base import _checks, _dispatch, _loops, _options, _traits, _words
+from jaxlin._base import _checks, _dispatch, _options, _traits, _words
 from jaxlin._batch import _draws, _lanes, _paths
 from jaxlin._moments import _closed_form
 from jaxlin.types import Info, Status
@@ -63,29 +63,27 @@ def at_once(problem: Given, fits: int, batch_size: Any) -> int:
     return _lanes.chunk_size(batch_size, fits, n, d, problem.dtype)
 
 
-def run(function, static, problem: Given, at_once: int, alone: bool, *others):
+def run(function, static, problem: Given, at_once: int, closed: bool, *others):
     """`function(*static, data, *others)`, which does so many fits at once, as one program.
 
-    `alone`: whether by closed forms, of all fits of a chunk or of none.
+    `closed`: whether by closed forms, which derivatives do without.
     """
     n, d = problem.data[0].shape
     size = at_once * _lanes.lane_bytes(n, d, problem.dtype)
-    return _compiled(function, static, size, alone, problem.data, *others)
+    return _compiled(function, static, size, closed, problem.data, *others)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
-def _compiled(function, static, size, alone, data, *others):
-    if alone:
-        # Inside `jax.shard_map` what varies over lanes decides which way they go, and `lax.cond`
-        # under vmap then takes all that it reads for varying.
-        data, *others = _loops.as_varying((data, *others), (data, *others))
-    return _lanes.bounded(functools.partial(function, *static), size, alone=alone)(data, *others)
+def _compiled(function, static, size, closed, data, *others):
+    program = functools.partial(function, *static)
+    plain = functools.partial(program, closed=False) if closed else None
+    return _lanes.bounded(program, size, plain)(data, *others)
 
 
-def refit(fit, static, size, data, weights):
+def refit(fit, static, size, data, weights, *, closed=True):
     x, y, _, traced = data
     options = _options.join(_options.Options(static, traced))
-    quick = _quick_fit(fit, x, y, None, options, weights)
+    quick = _quick_fit(fit, x, y, None, options, weights) if closed else None
     return _lanes.chunked(lambda w: fit(x, y, sample_weight=w, **options), weights, size, quick)
 
 
@@ -120,10 +118,10 @@ def _quick_fit(fit, x, y, sample_weight, options, weights):
     return quick
 
 
-def cross_validate(fit, metric, static, size, data, weights, held_out):
+def cross_validate(fit, metric, static, size, data, weights, held_out, *, closed=True):
     x, y, sample_weight, traced = data
     options = _options.join(_options.Options(static, traced))
-    of_weight = _quick_fit(fit, x, y, sample_weight, options, weights)
+    of_weight = _quick_fit(fit, x, y, sample_weight, options, weights) if closed else None
 
     def usual(lane):
         return _one_fold(fit, metric, x, y, sample_weight, options, *lane)[1:]
@@ -187,7 +185,7 @@ def _mean_of(values):
     return jax.tree.map(lambda value: _lanes.mean_of(value)[0], values)
 
 
-def permutation_test(fit, metric, static, draws, size, data, weights, key, strata):
+def permutation_test(fit, metric, static, draws, size, data, weights, key, strata, *, closed=True):
     x, y, sample_weight, traced = data
     options = _options.join(_options.Options(static, traced))
     if sample_weight is not None:
@@ -199,28 +197,27 @@ def permutation_test(fit, metric, static, draws, size, data, weights, key, strat
         one_fold = functools.partial(_one_fold, fit, metric, x, y, sample_weight, options)
         return jax.vmap(one_fold)(weights)[1:]
 
-    def usual(key):
-        return _mean_of(values_of(_draws.permuted(key, y, strata))[0])
+    def labels(given, key):
+        return jnp.where(given, y, _draws.permuted(key, y, strata))
 
-    def quick(key):
-        found, sound = of_labels(_draws.permuted(key, y, strata))
-        return _mean_of(found), jnp.all(sound)
-
-    def labelled(lane):
-        given, key = lane
-        values, info = values_of(jnp.where(given, y, _draws.permuted(key, y, strata)))
+    def usual(lane):
+        values, info = values_of(labels(*lane))
         return _mean_of(values), info
 
-    keys = jax.random.split(key, draws)
-    of_labels = _quick_folds(fit, metric, data, options, weights)
-    if of_labels is None:
-        # The labels that were given are one lane more, so that the fit is compiled once.
-        lanes = jnp.arange(draws + 1) == 0, jnp.concatenate([keys[:1], keys])
-        found, info = _lanes.chunked(labelled, lanes, size)
-        value, info = jax.tree.map(lambda a: a[0], (found, info))
-        return value, jax.tree.map(lambda a: a[1:], found), info
-    values, info = values_of(y)
-    return _mean_of(values), _lanes.chunked(usual, keys, size, quick), info
+    def quick(lane):
+        found, sound = of_labels(labels(*lane))
+        return (_mean_of(found), valid), jnp.all(sound)
+
+    # The labels that were given are one lane more, so that the fit is compiled once. Data that are
+    # not valid no closed form is sound for.
+    keys, folds = jax.random.split(key, draws), (len(weights),)
+    real = jnp.zeros(folds, weights.dtype)
+    valid = Info(jnp.zeros(folds, jnp.int32), jnp.zeros(folds, jnp.int32), real, real)
+    lanes = jnp.arange(draws + 1) == 0, jnp.concatenate([keys[:1], keys])
+    of_labels = _quick_folds(fit, metric, data, options, weights) if closed else None
+    found = _lanes.chunked(usual, lanes, size, None if of_labels is None else quick)
+    value, info = jax.tree.map(lambda a: a[0], found)
+    return value, jax.tree.map(lambda a: a[1:], found[0]), info
 
 
 def _quick_folds(fit, metric, data, options, weights):

@@ -59,31 +59,30 @@ def _even(count: int, size: int) -> int:
 def chunked(f: Callable, lanes: Any, size: int, quick: Callable | None = None) -> Any:
     """`f` over the leading axis of every leaf, `size` lanes at a time in one compiled loop.
 
-    `quick` returns what f does, and whether that is sound: a chunk in which all is needs no f, and
-    a lane that is sound has the same value whatever its neighbours need.
+    `quick` returns what f does, and whether that is sound: where it is not, f goes over the lane. A
+    lane that is sound has the same value whatever its neighbours need. Then there is no reverse
+    mode.
     """
     count = jax.tree.leaves(lanes)[0].shape[0]
+    if size == 1 and count > 1:
+        run = functools.partial(jax.lax.map, quick or f)
+    else:
+        run = jax.vmap(quick or f)
+        run = run if size >= count else functools.partial(in_turn, run, size=size)
+    return run(lanes) if quick is None else _finished(f, lanes, *run(lanes))
 
-    def run(lanes):
-        if quick is None:
-            return jax.vmap(f)(lanes)
-        found, sound = jax.vmap(quick)(lanes)
 
-        def alike(tree):
-            return _loops.as_varying(tree, (found, sound))
+def _finished(f: Callable, lanes: Any, found: Any, sound: jax.Array) -> Any:
+    """`found`, in its place what f returns of lanes that are not sound, one by one."""
+    order, count = jnp.argsort(sound, stable=True), jnp.sum(~sound)
 
-        def mixed():
-            either = jax.vmap(jnp.where)
-            usual = jax.vmap(f)(lanes)
-            return alike(jax.tree.map(functools.partial(either, sound), found, usual))
+    def turn(carry):
+        i, found = carry
+        usual = f(jax.tree.map(lambda a: a[order[i]], lanes))
+        return i + 1, jax.tree.map(lambda a, b: a.at[order[i]].set(b), found, usual)
 
-        return jax.lax.cond(jnp.all(sound), lambda: alike(found), mixed)
-
-    if size >= count:
-        return run(lanes)
-    if size == 1:
-        return jax.lax.map(f, lanes)
-    return in_turn(run, lanes, size)
+    init = jnp.zeros_like(count), found
+    return jax.lax.while_loop(lambda carry: carry[0] < count, *_loops.steady(turn, init))[1]
 
 
 def in_turn(f: Callable, lanes: Any, size: int) -> Any:
@@ -153,7 +152,9 @@ def _apart(in_batched: Any, operands: Any) -> tuple[list[jax.Array], Callable]:
     return [leaf for m, leaf in zip(mine, leaves, strict=True) if m], joined
 
 
-def bounded(f: Callable[..., Any], size: int, *, alone: bool = False) -> Callable[..., Any]:
+def bounded(
+    f: Callable[..., Any], size: int, plain: Callable[..., Any] | None = None
+) -> Callable[..., Any]:
     """`f(data, *others)`, a program of many fits to `data[0]`, its own lanes few at a time.
 
     So what a vmap of it holds has a bound, whoever maps, and so has a vmap of that. Derivatives
@@ -162,16 +163,15 @@ def bounded(f: Callable[..., Any], size: int, *, alone: bool = False) -> Callabl
     Args:
       f: it closes over nothing that is traced.
       size: what it holds, in bytes.
-      alone: whether it takes a way that is quick for all of its fits or for none, so that lanes
-        that went together would take both.
+      plain: what is differentiated in its place, if it has no reverse mode.
     """
     program = jax.jit(f)  # traced once, however it is mapped
-    run = jax.custom_jvp(_in_bounds(program, size, alone))
-    run.defjvp(lambda primals, tangents: jax.jvp(program, primals, tangents))
+    run = jax.custom_jvp(_in_bounds(program, size))
+    run.defjvp(lambda primals, tangents: jax.jvp(plain or program, primals, tangents))
     return run
 
 
-def _in_bounds(program, size, alone):
+def _in_bounds(program, size):
     run = jax.custom_batching.custom_vmap(program)
 
     @run.def_vmap
@@ -179,11 +179,11 @@ def _in_bounds(program, size, alone):
         axes = tuple(map(_batched.axes_of, in_batched))
         own, joined = _apart(in_batched, operands)
         room = _platform.enlarged(PROGRAMS_BYTES[in_batched[0][0]])
-        most = 1 if alone else _even(axis_size, room // size)
+        most = _even(axis_size, room // size)
 
         def together(own):
             many = jax.vmap(program, in_axes=axes)
-            return _in_bounds(many, most * size, alone)(*joined(own))
+            return _in_bounds(many, most * size)(*joined(own))
 
         if jax.device_count() > 1:  # which may hold some of the lanes each
             found = jax.vmap(program, in_axes=axes)(*operands)

@@ -8,8 +8,6 @@ from jaxlin._base._checks import Table, working_dtype
 from jaxlin._data import _fold, _maxima, _rows
 from jaxlin._data._rows import Rows, Streamed
 
-# Numbers that the maximum of a vector is taken of at once.
-BESIDE = 16
 SHRINK = 2.0**-8
 
 
@@ -54,7 +52,7 @@ def prepare(
         ok &= finite
     # Divided by the largest first, so that the sum cannot overflow; what is divided by cancels, and
     # with it its derivative. One row at fault makes the largest infinite.
-    largest = _largest_of(jax.lax.stop_gradient(jnp.where(fine, given, jnp.inf)))
+    largest = jnp.max(jax.lax.stop_gradient(jnp.where(fine, given, jnp.inf)), initial=0)
     _, largest = _mesh.across((), largest, data.axis)
     faultless = jnp.isfinite(largest)
     largest = jnp.where((largest > 0) & faultless, largest, 1)
@@ -88,10 +86,3 @@ def present(rows: Rows, k: int) -> jax.Array:
 
     # By blocks, because which rows a class has is written out.
     return _fold.fold(here, rows._replace(offset=None))[1] > 0
-
-
-def _largest_of(a: jax.Array) -> jax.Array:
-    """The largest of `(n,)`, not negative: of numbers side by side, which is quicker."""
-    whole = a.size - a.size % BESIDE
-    beside = jnp.max(a[:whole].reshape(-1, BESIDE), axis=0, initial=0)
-    return jnp.maximum(jnp.max(beside), jnp.max(a[whole:], initial=0))

@@ -25,9 +25,6 @@ from jaxlin._moments._scatter import Scatter
 NEAR, PLAIN_ROWS, PLAIN_SHARE = 16, 12_500, 7
 # Columns from which the rows' order, and what both ways hold of each, is a small part of x.
 CLASS_COLUMNS = 32
-# Rows of x at most, of whose columns a copy is made for one product that batches well: 20% quicker
-# at 200 rows, and up to 40% slower at 400 and more.
-FEW_ROWS = 256
 # Entries of x in all lanes of few rows from which that is done for them too.
 MANY_ENTRIES = 100_000
 
@@ -107,11 +104,7 @@ def _products(rows: _rows.Rows, beside: jax.Array) -> tuple[jax.Array, jax.Array
     """`x' x` and `beside' x`, weighted; beside is `(parts, m, rows of a part)`."""
     x, weight = rows.x, rows.weight[0]
     if len(beside) == 1:  # one axis less, or lanes of few rows are copied
-        if len(x) > FEW_ROWS:
-            return weight * dot(x.T, x), weight * dot(beside[0], x)
-        # With rows as columns, in one product of a kind that batches well.
-        both = weight * dot(jnp.concatenate([x.T, beside[0]]), x)
-        return both[: x.shape[1]], both[x.shape[1] :]
+        return weight * dot(x.T, x), weight * dot(beside[0], x)
     x = x.reshape(len(beside), -1, x.shape[1])
     gram = jnp.sum(dot(jnp.swapaxes(x, 1, 2), x), axis=0)
     return weight * gram, weight * jnp.sum(dot(beside, x), axis=0)

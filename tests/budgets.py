@@ -1,6 +1,7 @@
 """How large the programs of the public fits are: fusions, which cost 10 to 15 ms of compiling each.
 
-`python -m tests.budgets [new]` prints what this jaxlib compiles, in place of `tests/budgets.json`.
+`python -m tests.budgets` prints the file anew, its numbers of this jaxlib as they are; after `new`
+those alone that are lacking.
 That has two numbers for each program: of jaxlib 0.9, which is Python 3.11's, and of the newest.
 """
 

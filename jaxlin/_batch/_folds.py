@@ -83,7 +83,7 @@ def _compiled(function, static, size, closed, data, *others):
 def refit(fit, static, size, data, weights, *, closed=True):
     x, y, _, traced = data
     options = _options.join(_options.Options(static, traced))
-    quick = _quick_fit(fit, x, y, None, options, weights) if closed else None
+    quick = _quick_fit(fit, x, y, None, options, weights, closed)
     return _lanes.chunked(lambda w: fit(x, y, sample_weight=w, **options), weights, size, quick)
 
 
@@ -99,9 +99,12 @@ def by_labels(fit, options, x):
     return _closed_form.offered(fit, options, labels=True) if small else None
 
 
-def _quick_fit(fit, x, y, sample_weight, options, weights):
-    """The closed form of a fit in other weights: `weight -> ((params, info), sound)`, or None."""
-    offered = by_weights(fit, options, x, len(weights))
+def _quick_fit(fit, x, y, sample_weight, options, weights, closed):
+    """The closed form of a fit in other weights: `weight -> ((params, info), sound)`, or None.
+
+    None too unless `closed`.
+    """
+    offered = by_weights(fit, options, x, len(weights)) if closed else None
     if offered is None:
         return None
     offer, options = offered
@@ -121,7 +124,7 @@ def _quick_fit(fit, x, y, sample_weight, options, weights):
 def cross_validate(fit, metric, static, size, data, weights, held_out, *, closed=True):
     x, y, sample_weight, traced = data
     options = _options.join(_options.Options(static, traced))
-    of_weight = _quick_fit(fit, x, y, sample_weight, options, weights) if closed else None
+    of_weight = _quick_fit(fit, x, y, sample_weight, options, weights, closed)
 
     def usual(lane):
         return _one_fold(fit, metric, x, y, sample_weight, options, *lane)[1:]
@@ -214,16 +217,16 @@ def permutation_test(fit, metric, static, draws, size, data, weights, key, strat
     real = jnp.zeros(folds, weights.dtype)
     valid = Info(jnp.zeros(folds, jnp.int32), jnp.zeros(folds, jnp.int32), real, real)
     lanes = jnp.arange(draws + 1) == 0, jnp.concatenate([keys[:1], keys])
-    of_labels = _quick_folds(fit, metric, data, options, weights) if closed else None
+    of_labels = _quick_folds(fit, metric, data, options, weights, closed)
     found = _lanes.chunked(usual, lanes, size, None if of_labels is None else quick)
     value, info = jax.tree.map(lambda a: a[0], found)
     return value, jax.tree.map(lambda a: a[1:], found[0]), info
 
 
-def _quick_folds(fit, metric, data, options, weights):
+def _quick_folds(fit, metric, data, options, weights, closed):
     """The closed form of all folds of a labelling: `y -> (values, sound)`, or None."""
     x, y, sample_weight, _ = data
-    offered = by_labels(fit, options, x)
+    offered = by_labels(fit, options, x) if closed else None
     if offered is None:
         return None
     offer, options = offered

@@ -64,11 +64,10 @@ def chunked(f: Callable, lanes: Any, size: int, quick: Callable | None = None) -
     mode.
     """
     count = jax.tree.leaves(lanes)[0].shape[0]
-    if size == 1 and count > 1:
-        run = functools.partial(jax.lax.map, quick or f)
-    else:
-        run = jax.vmap(quick or f)
-        run = run if size >= count else functools.partial(in_turn, run, size=size)
+    run: Callable = jax.vmap(quick or f)
+    if size < count:
+        by_one = functools.partial(jax.lax.map, quick or f)
+        run = by_one if size == 1 else functools.partial(in_turn, run, size=size)
     return run(lanes) if quick is None else _finished(f, lanes, *run(lanes))
 
 

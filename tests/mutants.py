@@ -1255,6 +1255,12 @@ FAULTS = [
     *of(
         "_linalg/_inverse.py",
         (
+            "a residual of the digits that there are",
+            "upper_v = jnp.round(v / size * step) / step * size",
+            "upper_v = v",
+            "statistics::a_solution_is_as_good_as_its_matrix",
+        ),
+        (
             "pivots tell the rank",
             "near = ~(first.pivot >= max(math.sqrt(eps), RANK_ULPS * p * eps))",
             "near = ~(first.pivot >= RANK_ULPS * p * eps)",

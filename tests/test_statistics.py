@@ -202,3 +202,23 @@ def test_the_inverse_of_a_triangle(p):
     found = np.asarray(_linalg.lower_inverse(jnp.asarray(lower), jnp.asarray(scale))) / scale
     np.testing.assert_allclose(found @ lower, np.eye(p), atol=1e-12)
     np.testing.assert_array_equal(found, np.tril(found))
+
+
+@pytest.mark.parametrize("p", [4, 60, 300])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_solution_is_as_good_as_its_matrix(p, dtype):
+    """Refined with a residual that has more digits, in any units: of condition 29, 1,200 and 6,500."""
+    rng = np.random.default_rng(p)
+    z = rng.normal(size=(3 * p, p)) + 2 * rng.normal(size=(3 * p, 1))
+    unit = 2.0 ** rng.integers(-20, 20, size=p)
+    a, b = ((z.T @ z / len(z)) * unit[:, None] * unit).astype(dtype), rng.normal(size=(3, p))
+    b = (b * unit).astype(dtype)
+    solve = jax.jit(lambda a, b: _linalg.refined(_linalg.pseudo_inverse(a), b))
+    found = np.asarray(solve(a, b), np.longdouble) * unit
+    near = a.astype(np.longdouble) / unit[:, None] / unit, b.astype(np.longdouble) / unit
+    inverse = np.linalg.inv(near[0].astype(float))
+    exact = near[1] @ inverse
+    for _ in range(4):
+        exact = exact + (near[1] - exact @ near[0]) @ inverse
+    off = np.max(np.abs(found - exact)) / np.max(np.abs(exact))
+    assert off <= 16 * np.finfo(dtype).eps

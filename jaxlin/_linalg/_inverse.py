@@ -207,7 +207,27 @@ def _between(onto: jax.Array, held: jax.Array) -> jax.Array:
 def refined(inverse: Inverse, b: jax.Array) -> jax.Array:
     """A^-1 b for each row of b `(m, p)`, the rounding of the inverse taken back once."""
     v = dot(b, inverse.matrix)
-    return v + jax.lax.stop_gradient(dot(b - dot(v, inverse.of), inverse.matrix))
+    rest = _left(inverse.of, *jax.lax.stop_gradient((v, b)))
+    return v + jax.lax.stop_gradient(dot(rest, inverse.matrix))
+
+
+def _left(a: jax.Array, v: jax.Array, b: jax.Array) -> jax.Array:
+    """b - v A for rows `(m, p)` and a semidefinite A, with half of the digits more than b has.
+
+    Where A has a diagonal of about 1, products of the upper digits are whole numbers of one unit,
+    and so few of them that their sums are exact; they are what cancels against b.
+    """
+    p, digits = a.shape[0], jnp.finfo(a.dtype).nmant + 1
+    unit = _dense.power_of_two(jnp.sqrt(jnp.abs(jnp.diagonal(a))))
+    a = _dense.on_both_sides(a, 1 / unit)
+    v, b = v * unit[None, :], b / unit[None, :]
+    size = _dense.power_of_two(jnp.max(jnp.abs(v), axis=1, keepdims=True, initial=0))
+    # Of entries below 4 and 2.
+    step = 2.0 ** ((digits - 3 - math.ceil(math.log2(max(p, 1)))) // 2)
+    upper_a = jnp.round(a * step) / step
+    upper_v = jnp.round(v / size * step) / step * size
+    lower = dot(upper_v, a - upper_a) + dot(v - upper_v, a)
+    return (b - dot(upper_v, upper_a) - lower) * unit[None, :]
 
 
 def range_of(

@@ -207,7 +207,7 @@ def test_the_inverse_of_a_triangle(p):
 @pytest.mark.parametrize("p", [4, 60, 300])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_solution_is_as_good_as_its_matrix(p, dtype):
-    """Refined with a residual that has more digits, in any units: of condition 29, 1,200 and 6,500."""
+    """Refined with a residual that has more digits, in any units: conditions 29 to 6,500."""
     rng = np.random.default_rng(p)
     z = rng.normal(size=(3 * p, p)) + 2 * rng.normal(size=(3 * p, 1))
     unit = 2.0 ** rng.integers(-20, 20, size=p)

@@ -23,6 +23,7 @@ Shapes: `n` examples, `d` features, `k` classes.
 """
 
 import functools
+import math
 from typing import Any, NamedTuple
 
 import jax
@@ -221,7 +222,6 @@ class _Factors(NamedTuple):
     unit: `(d,)`, those units
     mean: `(d,)`, of all rows
     factor: `()`, the covariance's divisor over the weight
-    shrinkage: `()`, or None where each labelling estimates its own
     square: `(n,)`, the squared distances of the rows from their mean, in `scale`
     """
 
@@ -231,7 +231,6 @@ class _Factors(NamedTuple):
     unit: jax.Array
     mean: jax.Array
     factor: jax.Array
-    shrinkage: jax.Array | None
     priors: jax.Array | None
     square: jax.Array
 
@@ -247,20 +246,18 @@ def _factors(
     divisor="n",
 ) -> _Factors:
     divisor = _bayes.check_divisor(divisor, _bayes.TIED_DIVISORS)
-    estimated = shrinkage is ledoit_wolf
-    number = 1.0 if estimated else shrinkage
+    number = 1.0 if shrinkage is ledoit_wolf else shrinkage
     given = _bayes.options(at.mean.dtype, k, priors=priors, shrinkage=number)
     variance = jnp.diagonal(at.scatter)
     unit = jax.lax.rsqrt(jnp.where(variance > 0, variance, 1))
-    shrinkage = jnp.asarray(given.shrinkage)
-    scale = jnp.where(shrinkage == 0, unit, jnp.min(at.unit, initial=jnp.inf) / at.unit)
+    alike = jnp.min(at.unit, initial=jnp.inf) / at.unit
+    scale = jnp.where(jnp.asarray(given.shrinkage) == 0, unit, alike)
     square = jnp.sum(((held.x - at.mean[None, :]) * scale[None, :]) ** 2, axis=1)
     values, vectors = _linalg.eigh(at.scatter * scale[:, None] * scale[None, :])
     mean = dot((at.origin + at.mean) * scale, vectors)
     lost = k if divisor == "n-k" else 0
     factor = 1 - lost / at.total
-    known = None if estimated else shrinkage
-    return _Factors(values, vectors, scale, at.unit, mean, factor, known, given.priors, square)
+    return _Factors(values, vectors, scale, at.unit, mean, factor, given.priors, square)
 
 
 def _relabelled(
@@ -268,24 +265,30 @@ def _relabelled(
     held: _closed_form.Held,
     factors: _Factors,
     sums: _closed_form.Sums,
+    *,
+    shrinkage=0.0,
     **_,
-) -> tuple[Linear, jax.Array]:
+) -> tuple[Linear, jax.Array, jax.Array]:
     """The fit, by the covariance diag(spread) - pull' pull in the eigenvectors' coordinates."""
     k, d = sums.moved.shape
-    values, vectors, scale, unit, mean, factor, shrinkage, given = factors[:-1]
+    values, vectors, scale, unit, mean, factor, given = factors[:-1]
     share = jnp.where(sums.share > 0, sums.share, 1)[:, None]
     offset = dot(sums.moved * scale[None, :], vectors) / share
     level = (jnp.sum(values) - jnp.sum(share * offset**2)) / d
     told = jnp.bool_(True)
-    if shrinkage is None:
+    if shrinkage is ledoit_wolf:
         shrinkage, told = _estimated(at, held, factors, sums, offset)
+    shrinkage = jnp.asarray(shrinkage, values.dtype)
     pull = jnp.sqrt(share * (1 - shrinkage)) * offset
     spread = values + shrinkage * (level - values)
     pulled = pull / spread[None, :]
     inner = _linalg.factor(jnp.eye(k, dtype=pull.dtype) - dot(pulled, pull.T))
+
+    def solve(rows):
+        return rows / spread[None, :] + dot(_linalg.solve(inner, dot(pulled, rows.T)).T, pulled)
+
     means = mean[None, :] + offset
-    solved = means / spread[None, :] + dot(_linalg.solve(inner, dot(pulled, means.T)).T, pulled)
-    solved = solved * factor
+    solved = solve(means) * factor
     weights = dot(solved, vectors.T) * (scale * unit)[None, :]
     priors = sums.share if given is None else given / jnp.sum(given)
     form = jnp.sum(solved * means, axis=1)
@@ -299,7 +302,14 @@ def _relabelled(
     regular &= inner.pivot * jnp.min(1 / inner.scale**2) >= _closed_form.LEAST_SPREAD
     valid = (shrinkage >= 0) & (shrinkage <= 1) & jnp.all(priors >= 0)
     present = jnp.all(sums.rows > 0) & (factor > 0)
-    return params, at.sound & told & regular & valid & present
+    # Minus the mean log joint density, as `_bayes.negative_log_likelihood` has it.
+    entropy = -jnp.sum(sums.share * jnp.log(jnp.where(priors > 0, priors, 1)))
+    determinant = jnp.sum(jnp.log(spread)) - 2 * jnp.sum(jnp.log(scale * unit))
+    determinant += 2 * jnp.sum(jnp.log(jnp.diagonal(inner.lower)) - jnp.log(inner.scale))
+    inside = jnp.sum(_linalg.solve(inner, pulled) * pulled * values[None, :])
+    inside += jnp.sum(values / spread) - jnp.sum(share * solve(offset) * offset)
+    objective = d * (math.log(2 * math.pi) - jnp.log(factor)) + determinant + factor * inside
+    return params, entropy + objective / 2, at.sound & told & regular & valid & present
 
 
 def _estimated(at, held, factors, sums, offset):
@@ -333,6 +343,7 @@ _OFFER = _closed_form.Offer(
     _relabelled,
     _reweighed,
     functions=frozenset({ledoit_wolf}),
+    late=frozenset({"shrinkage"}),
 )
 
 

@@ -496,7 +496,7 @@ def _factors(
 
 def _relabelled(
     at: _closed_form.Still, held, factors: _Factors, sums: _closed_form.Sums, *, bias=True, **_
-) -> tuple[Linear, jax.Array]:
+) -> tuple[Linear, jax.Array, jax.Array]:
     """The fit: labels are on one side of the normal equations only."""
     gram, inverse, mean, unit, valid = factors
     share, cross = sums.share, sums.moved
@@ -508,7 +508,8 @@ def _relabelled(
     found = _solved(system, inverse)
     intercept = found.level - dot(found.weights, found.centre)
     sound = at.sound & valid & ~found.rough & jnp.all(sums.rows > 0)
-    return Linear(weights=found.weights * unit[None, :], bias=intercept), sound
+    params = Linear(weights=found.weights * unit[None, :], bias=intercept)
+    return params, found.objective, sound
 
 
 def _reweighed(s, valid, source, *, num_classes=None, l2=0.0, bias=True):

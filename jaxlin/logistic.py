@@ -44,7 +44,7 @@ from jaxlin import _linalg, losses, solvers
 from jaxlin._base import _checks, _invalid, _mesh, _traits, _words
 from jaxlin._data import _fold, _prepare, _rows
 from jaxlin._linalg import _implicit, dot
-from jaxlin._smooth import _frame, _passes, _proof, _record, _risk
+from jaxlin._smooth import _frame, _passes, _plan, _proof, _record, _risk
 from jaxlin.types import Hyperplane, Info, Linear, Status
 
 # The residual, of centred columns of unit variance, is at most about so much more than the gradient
@@ -364,5 +364,5 @@ def _nothing(k: int, d: int, dtype: Any) -> Hyperplane:
     return Hyperplane(weights=jnp.zeros(d, dtype), bias=jnp.zeros((), dtype))
 
 
-_traits.declare(fit, loss=_LOSS, skips=True, nothing=_nothing)
+_traits.declare(fit, loss=_LOSS, skips=True, nothing=_nothing, together=_plan.many_together)
 _traits.declare(fit_firth, skips=True)

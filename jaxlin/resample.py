@@ -23,13 +23,11 @@ function among the options, or (permutations apart) fewer than 256 lanes.
 Shapes: `n` examples, `d` features, `k` classes.
 """
 
-import functools
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from jaxlin import metrics
 from jaxlin._base import _checks, _codes, _options, _platform, _words
 from jaxlin._batch import _draws, _folds, _paths, _prepared
 from jaxlin._batch._folds import Fit, Metric
@@ -511,7 +509,7 @@ def permutation_test(
     found = _folds.run(_folds.permutation_test, static, problem, size * folds, closed, *arguments)
     value, null, info = found
     _folds.raise_if_invalid(fit, info, problem)
-    larger = jax.tree.broadcast(_larger(metric, larger_is_better), value)
+    larger = jax.tree.broadcast(_folds.larger_is_better(metric, larger_is_better), value)
     return value, null, jax.tree.map(_p_value, value, null, larger)
 
 
@@ -549,7 +547,8 @@ def regularization_path(
     problem = _folds.given(fit, x, y, None, sample_weight, options)
     l2 = _penalties(fit, l2)
     size = _folds.at_once(problem, len(l2), batch_size)
-    if batch_size is None and _platform.on_one_cpu() and _folds.is_warm(fit, problem.options):
+    alone = batch_size is None and not problem.together
+    if alone and _platform.on_one_cpu() and _folds.is_warm(fit, problem.options):
         size = min(_folds.SIDE_BY_SIDE, size)
     static = (fit, problem.static, size)
     params, info = _folds.run(_folds.path, static, problem, size, False, l2.astype(problem.dtype))
@@ -620,18 +619,17 @@ def select(
     _words.refuse_other_metric(metric)
     problem = _folds.given(fit, x, y, weights, sample_weight, options)
     l2 = _penalties(fit, l2).astype(problem.dtype)
-    rule = (bool(_larger(metric, larger_is_better)), bool(one_standard_error))
+    rule = (bool(_folds.larger_is_better(metric, larger_is_better)), bool(one_standard_error))
     # A fit of all rows to each penalty is one fold more, and no program of its own.
     most = at_once = _folds.at_once(problem, len(l2) * (1 + problem.folds), batch_size)
-    if batch_size is None and _platform.on_one_cpu():
+    if batch_size is None and _platform.on_one_cpu() and not problem.together:
         most = min(LIKE_LANES, most)
         at_once = min(_folds.SIDE_BY_SIDE, most) if _folds.is_warm(fit, problem.options) else most
     static = (fit, metric, problem.static, rule, most, at_once)
     found = _folds.run(_folds.select, static, problem, at_once, False, problem.weights, l2)
-    params, final, best, info, values, judged = found
-    _folds.raise_if_invalid(fit, info, problem, jnp.repeat(l2, info.status.size // len(l2), axis=0))
-    _paths.raise_if_unjudged(values, judged)
-    return params, final, best
+    _folds.raise_if_invalid(fit, found.infos, problem, jnp.repeat(l2, problem.folds, axis=0))
+    _paths.raise_if_unjudged(found.values, found.judged)
+    return found.params, found.info, found.penalty
 
 
 def on_standardized(fit: Fit) -> Fit:
@@ -712,15 +710,6 @@ def _at_least(value: Any, least: int, name: str) -> int:
     if value < least:
         raise ValueError(f"{name}: expected at least {least}, got {value}")
     return value
-
-
-def _larger(metric: Metric, given: Any) -> Any:
-    """Whether more of the metric is better: as given, or as those of `metrics` have it."""
-    if given is not None:
-        return given
-    while isinstance(metric, functools.partial):
-        metric = metric.func
-    return metric not in (metrics.log_loss, metrics.brier)
 
 
 def _p_value(value: jax.Array, null: jax.Array, larger: bool) -> jax.Array:

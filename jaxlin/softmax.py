@@ -29,7 +29,7 @@ import jax.numpy as jnp
 from jaxlin import _linalg, losses, solvers
 from jaxlin._base import _checks, _codes, _invalid, _traits, _words
 from jaxlin._data import _prepare
-from jaxlin._smooth import _frame, _record, _risk
+from jaxlin._smooth import _frame, _plan, _record, _risk
 from jaxlin.types import Info, Linear
 
 
@@ -297,4 +297,4 @@ def _nothing(k: int, d: int, dtype: Any) -> Linear:
     return Linear(weights=jnp.zeros((k, d), dtype), bias=jnp.zeros(k, dtype))
 
 
-_traits.declare(fit, loss=_LOSS, nothing=_nothing)
+_traits.declare(fit, loss=_LOSS, nothing=_nothing, together=_plan.many_together)

@@ -36,6 +36,7 @@ from jaxlin import (
     multiclass,
     pairwise,
     perceptron,
+    probes,
     qda,
     quadratic,
     resample,
@@ -316,6 +317,25 @@ CASES: dict[str, list[Case]] = {
         case(metrics.confusion, normal(N, K), classes(K, N)),
     ],
     "multiclass.probabilities": [case(multiclass.probabilities, planes, normal(N, D))],
+    "probes.sweep": [
+        case(
+            lambda x, y, l2: probes.sweep(mean_difference, x, y, l2=l2),
+            normal(2, N, D),
+            classes(2, N, 2),
+            positive(3),
+        )
+    ],
+    "probes.select": [
+        case(
+            lambda x, y, weights, l2: probes.select(
+                mean_difference, metrics.brier, x, y, weights, l2=l2
+            ),
+            normal(N, D),
+            classes(2, N, 2),
+            classes(2, 4, N),
+            positive(3),
+        )
+    ],
     "resample.kfold": [case(lambda key: resample.kfold(key, N, folds=4), a_key)],
     "resample.stratified_kfold": [case(resample.stratified_kfold, a_key, classes(2, N), folds=4)],
     "pairwise.pairs": [case(lambda x: (x, *pairwise.pairs(K)), normal(N))],

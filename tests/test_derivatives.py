@@ -419,6 +419,7 @@ JUMPS = {
     "perceptron.fit_averaged",
     "perceptron.fit_pocket",
     "perceptron.mistake_bound",
+    "probes.select",
     "resample.permutation_test",
     "resample.select",
     "svm.farkas",

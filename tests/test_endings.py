@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxlin import lda, logistic, metrics, resample
+from jaxlin import lda, logistic, metrics, probes, resample
 from tests import public
 
 COLUMNS, LANES = (8, 130, 256, 300), (10, 72)
@@ -41,6 +41,10 @@ def _permuted(x, y, weight, mask):
     return test(x, y, _folds(y), draws=5, num_classes=2, sample_weight=weight)
 
 
+def _two(y):
+    return jnp.stack([y, 1 - y], axis=1)
+
+
 PENALTIES = jnp.array([1e-2, 1e-1])
 OF_FITS = {
     "select": _judged(resample.select, logistic.fit, l2=PENALTIES),
@@ -54,6 +58,18 @@ OF_FITS = {
     ),
     "regularization_path": lambda x, y, weight, mask: resample.regularization_path(
         logistic.fit, x, y, l2=PENALTIES, sample_weight=weight
+    ),
+    "probes.sweep": lambda x, y, weight, mask: probes.sweep(
+        logistic.fit, x, _two(y), l2=PENALTIES, sample_weight=weight
+    ),
+    "probes.select": lambda x, y, weight, mask: probes.select(
+        lda.fit,
+        metrics.accuracy,
+        x,
+        _two(y),
+        _folds(y),
+        shrinkage=PENALTIES,
+        sample_weight=weight,
     ),
 }
 

@@ -17,7 +17,7 @@ LAYERS += ["_infer", "_cli"]
 VOCABULARY = ["types", "labels", "linear", "quadratic", "pairwise", "losses", "updates", "features"]
 VOCABULARY += ["metrics", "moments", "gaussian", "datasets", "solvers"]
 METHODS = ["perceptron", "least_squares", "fisher", "lda", "qda", "logistic", "softmax", "svm"]
-OF_FITS = ["multiclass", "resample", "inference", "distributed", "streaming"]
+OF_FITS = ["multiclass", "resample", "probes", "inference", "distributed", "streaming"]
 # Pictures are of fits, some of one method: the street is svm's.
 AT_THE_END = ["plot", "__main__"]
 PUBLIC = [*VOCABULARY, *METHODS, *OF_FITS, *AT_THE_END]

@@ -531,10 +531,11 @@ def test_many_labellings_at_once_are_single_fits(fit, options):
     ys = np.stack([rng.permutation(y) for _ in range(5)])
     ys[4] = np.where(ys[4] == 2, 1, ys[4])  # a class without rows is left to the fit
     args = fit, tuple(options.items())
-    params, sound = by_closed_form(*args, x, ys, weight)
+    params, objective, sound = by_closed_form(*args, x, ys, weight)
     assert sound.tolist() == [True, True, True, True, False]
     for i in range(4):
-        single, _ = fit(x, ys[i], sample_weight=weight, num_classes=3, **options)
+        single, info = fit(x, ys[i], sample_weight=weight, num_classes=3, **options)
+        np.testing.assert_allclose(objective[i], info.objective, rtol=1e-9)
         found = jax.tree.map(lambda a, i=i: a[i], params)
         scores = [np.asarray(jaxlin.scores(p, x[weight > 0])) for p in (found, single)]
         np.testing.assert_allclose(*scores, rtol=1e-9, atol=1e-9 * np.max(np.abs(scores[1])))
@@ -546,7 +547,7 @@ def test_a_closed_form_says_where_it_would_lose_digits():
     doubled[:, 3] = x[:, 0]
     apart[:, 0] += 1000 * y
     far[np.argmin(weight)] = 1e9  # without weight: not felt
-    sound = [by_closed_form(lda.fit, (), z, y[None], weight)[1] for z in (doubled, apart, far)]
+    sound = [by_closed_form(lda.fit, (), z, y[None], weight)[2] for z in (doubled, apart, far)]
     assert np.array(sound)[:, 0].tolist() == [False, False, True]
 
 

@@ -21,6 +21,7 @@ from jaxlin import (
     metrics,
     multiclass,
     pairwise,
+    probes,
     resample,
     softmax,
     types,
@@ -214,6 +215,7 @@ WEIGHTS = resample.kfold(jax.random.key(0), N, folds=3)
 OF_FOLDS = {
     "cross_validate": resample.cross_validate,
     "select": functools.partial(resample.select, l2=[0.1, 1.0]),
+    "probes.select": functools.partial(probes.select, l2=[0.1, 1.0]),
     "permutation_test": functools.partial(resample.permutation_test, jax.random.key(0), draws=3),
 }
 

@@ -17,6 +17,8 @@ class Traits(NamedTuple):
     skips: whether rows of weight 0 may as well be left out, so that rows can be gathered
     method: an `_iterate.Method`, of a solver
     nothing: `(k, d, dtype)` -> zeros in the place of the params
+    together: `(shape, dtype, options)` -> whether lanes of one x of this shape are found together,
+      in products with x, so that none holds a matrix
     """
 
     loss: Any = None
@@ -25,6 +27,7 @@ class Traits(NamedTuple):
     skips: bool = False
     method: Any = None
     nothing: Callable[[int, int, Any], Any] | None = None
+    together: Callable[[tuple[int, ...], Any, dict[str, Any]], bool] | None = None
 
 
 _DECLARED: dict[Callable, Traits] = {}
@@ -37,6 +40,12 @@ def declare(*functions: Callable, **traits: Any) -> None:
 
 def of(f: Callable) -> Traits:
     return _DECLARED.get(bare(f, {})[0], Traits())
+
+
+def passed_on(fit: Callable) -> dict[str, Any]:
+    """What a fit made of another offers as that does."""
+    traits = of(fit)
+    return {"nothing": traits.nothing, "together": traits.together}
 
 
 def bare(f: Callable, options: dict[str, Any]) -> tuple[Callable, dict[str, Any]]:

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxlin import metrics
 from jaxlin._base import _checks, _dispatch, _options, _traits, _words
 from jaxlin._batch import _draws, _lanes, _paths
 from jaxlin._moments import _closed_form
@@ -26,6 +27,7 @@ class Given(NamedTuple):
 
     data: `(x, y, sample_weight, the traced options)`
     weights: `(lanes, n)`, or None
+    together: whether lanes of these options are found together, and hold no Hessian
     """
 
     static: tuple[tuple[str, Any], ...]
@@ -33,6 +35,7 @@ class Given(NamedTuple):
     weights: jax.Array | None
     options: dict[str, Any]
     dtype: Any
+    together: bool
 
     @property
     def folds(self) -> int:
@@ -50,17 +53,30 @@ def given(fit, x, y, weights, sample_weight, options) -> Given:
     if y.shape[:1] != (n,):
         raise ValueError(f"y: expected one label per row of x, shape ({n},), got {y.shape}")
     if weights is not None:
-        weights = _per_lane(weights, n, dtype, "weights")
+        weights = per_lane(weights, n, dtype, "weights")
     sample_weight = _checks.optional(sample_weight, (n,), dtype, "sample_weight")
     options = _options.with_classes(fit, options, y, sample_weight)
     split = _options.split(options, dtype)
-    return Given(split.static, (x, y, sample_weight, split.traced), weights, options, dtype)
+    data = (x, y, sample_weight, split.traced)
+    return Given(split.static, data, weights, options, dtype, goes_together(fit, x, options))
+
+
+def goes_together(fit: Fit, x: jax.Array, options: dict[str, Any]) -> bool:
+    """Whether lanes of a fit to one `x (..., n, d)` are found together, whatever they differ in."""
+    bare, options = _traits.bare(fit, options)
+    together = _traits.of(bare).together
+    return together is not None and together(x.shape[-2:], _checks.working_dtype(x), options)
 
 
 def at_once(problem: Given, fits: int, batch_size: Any) -> int:
     """How many of so many fits a program holds at a time."""
+    room = _lanes.PROGRAMS_BYTES[False] if problem.together else _lanes.CHUNK_BYTES
+    return _lanes.chunk_size(batch_size, fits, _lane_bytes(problem), room)
+
+
+def _lane_bytes(problem: Given) -> int:
     n, d = problem.data[0].shape
-    return _lanes.chunk_size(batch_size, fits, n, d, problem.dtype)
+    return _lanes.lane_bytes(n, d, problem.dtype, together=problem.together)
 
 
 def run(function, static, problem: Given, at_once: int, closed: bool, *others):
@@ -68,8 +84,7 @@ def run(function, static, problem: Given, at_once: int, closed: bool, *others):
 
     `closed`: whether by closed forms, which derivatives do without.
     """
-    n, d = problem.data[0].shape
-    size = at_once * _lanes.lane_bytes(n, d, problem.dtype)
+    size = at_once * _lane_bytes(problem)
     return _compiled(function, static, size, closed, problem.data, *others)
 
 
@@ -130,7 +145,7 @@ def cross_validate(fit, metric, static, size, data, weights, held_out, *, closed
         return _one_fold(fit, metric, x, y, sample_weight, options, *lane)[1:]
 
     def quick(lane):
-        weight, judged = _parts(lane[0], sample_weight, lane[1])
+        weight, judged = parts(lane[0], sample_weight, lane[1])
         (params, info), sound = of_weight(weight)
         return (_valid_value(metric, params, info, x, y, judged), info), sound
 
@@ -140,7 +155,7 @@ def cross_validate(fit, metric, static, size, data, weights, held_out, *, closed
 
 def _one_fold(fit, metric, x, y, sample_weight, options, weight, held_out=None):
     """The params of a fit, their metric on the rows that it did not see, and its Info."""
-    weight, judged = _parts(weight, sample_weight, held_out)
+    weight, judged = parts(weight, sample_weight, held_out)
     params, info = fit(x, y, sample_weight=weight, **options)
     value = _valid_value(metric, params, info, x, y, judged, options.get("offset"))
     return params, value, info
@@ -148,11 +163,11 @@ def _one_fold(fit, metric, x, y, sample_weight, options, weight, held_out=None):
 
 def _valid_value(metric, params, info, x, y, judged, offset=None):
     """The metric of params, NaN where the data were not valid."""
-    values = _judged(metric, params, x, y, judged, offset)
+    values = metric_of(metric, params, x, y, judged, offset)
     return _where(info.status != Status.INVALID_DATA, values)
 
 
-def _parts(weight, sample_weight, held_out=None):
+def parts(weight, sample_weight, held_out=None):
     """The weights of the rows that a fold trains on, and of those that judge it."""
     judged = (weight == 0 if held_out is None else held_out != 0).astype(weight.dtype)
     if sample_weight is None:
@@ -166,7 +181,7 @@ def _seen(weights, sample_weight):
     return seen if sample_weight is None else seen & (sample_weight > 0)
 
 
-def _judged(metric, params, x, y, judged, offset=None):
+def metric_of(metric, params, x, y, judged, offset=None):
     """The metric of params on the rows with weight in `judged`, NaN if there are none."""
     # Of a row that holds NaN the score is NaN, but not its derivative in the params.
     finite = jnp.all(jnp.isfinite(x), axis=1)
@@ -234,7 +249,7 @@ def _quick_folds(fit, metric, data, options, weights, closed):
     held = _closed_form.centred(x, y, _seen(weights, sample_weight), k)
 
     def known_of(weight):
-        trained, judged = _parts(weight, sample_weight)
+        trained, judged = parts(weight, sample_weight)
         at = _closed_form.still(held, x, y, trained, k)
         return judged, at, offer.factors(at, held, k, **options)
 
@@ -244,8 +259,8 @@ def _quick_folds(fit, metric, data, options, weights, closed):
         def fold(known):
             judged, at, factors = known
             sums = _closed_form.sums(at, held, y, k)
-            params, sound = offer.relabelled(at, held, factors, sums, **options)
-            return _judged(metric, params, x, y, judged), sound
+            params, _, sound = offer.relabelled(at, held, factors, sums, **options)
+            return metric_of(metric, params, x, y, judged), sound
 
         return jax.vmap(fold)(known)
 
@@ -285,15 +300,36 @@ def _nothing(fit, x, y, options):
     return jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
 
 
-def select(fit, metric, static, rule, most, at_once, data, weights, l2):
+class Selected(NamedTuple):
+    """What a choice among m penalties has found.
+
+    params, info: of the fit to all rows with the penalty chosen
+    penalty: NaN where nothing could be judged, as the params are
+    values: `(m, folds)`, of the metric
+    infos: `(m, folds)`
+    judged: `()` bool
+    """
+
+    params: Any
+    info: Info
+    penalty: jax.Array
+    values: jax.Array
+    infos: Info
+    judged: jax.Array
+
+
+def select(fit, metric, static, rule, most, at_once, data, weights, l2, *, swept="l2") -> Selected:
+    """The penalty chosen by folds, and the fit to all rows with it; `swept`: what it is called."""
     x, y, sample_weight, traced = data
     options = _options.join(_options.Options(static, traced))
     weights = jnp.concatenate([weights, jnp.ones_like(weights[:1])])
-    count, folds, warm = len(l2), len(weights), is_warm(fit, options)
+    count, folds = len(l2), len(weights)
+    side = min(count, max(1, at_once // (folds - 1)))
+    warm = side < count and is_warm(fit, options)
 
     def one(lane):
         penalty, weight, start = lane
-        given = options | {"l2": penalty} | ({"init": start} if warm else {})
+        given = options | {swept: penalty} | ({"init": start} if warm else {})
         return _one_fold(fit, metric, x, y, sample_weight, given, weight)
 
     def some(penalties, starts):
@@ -306,22 +342,47 @@ def select(fit, metric, static, rule, most, at_once, data, weights, l2):
         whole = jax.tree.map(lambda a: a[:, -1], params)
         return (params if warm else ()), (whole, *judged)
 
-    start = _nothing(fit, x, y, options | {"l2": l2[0]}) if warm else ()
+    start = _nothing(fit, x, y, options | {swept: l2[0]}) if warm else ()
     start = jax.tree.map(lambda a: jnp.broadcast_to(a, (folds, *a.shape)), start)
-    found = _paths.from_strong_to_weak(some, start, l2, min(count, max(1, at_once // (folds - 1))))
-    whole, values, infos = found
-    size = jnp.mean(l2.reshape(count, -1), axis=1)
+    return chosen(rule, l2, *_paths.from_strong_to_weak(some, start, l2, side))
+
+
+def chosen(rule, l2, whole, values, infos) -> Selected:
+    """The choice by the values `(m, folds + 1)`, of which the last are of all rows.
+
+    Args:
+      rule: whether larger values are better, and whether one standard error decides.
+      l2: `(m,)` or `(m, d)`.
+      whole: params of the fits to all rows, `(m, ...)`.
+      infos: `(m, folds + 1)`.
+    """
+    size = jnp.mean(l2.reshape(len(l2), -1), axis=1)
     if not isinstance(values, jax.Array) or values.ndim > 2:
         got = jax.tree.map(lambda value: value.shape[2:], values)
         raise ValueError(f"metric: expected one number to choose by, got shape {got}")
     values = values[:, :-1]
-    chosen, judged = _paths.strongest_of_the_best(values, size, *rule)
-    penalty = jnp.where(judged, l2[chosen], jnp.nan)
-    params = jax.tree.map(lambda a: jnp.where(judged, a[chosen], jnp.nan * a[chosen]), whole)
-    info = jax.tree.map(lambda a: a[chosen, -1], infos)
-    status = jnp.where(judged, info.status, Status.INVALID_DATA).astype(info.status.dtype)
-    lanes = jax.tree.map(lambda a: a[:, :-1].reshape(-1, *a.shape[2:]), infos)
-    return params, info._replace(status=status), penalty, lanes, values.reshape(-1), judged
+    at, judged = _paths.strongest_of_the_best(values, size, *rule)
+    info = jax.tree.map(lambda a: a[at, -1], infos)
+    # A class that is too small is why nothing could be judged, where it is.
+    known = judged | (info.status == Status.CLASS_TOO_SMALL)
+    status = jnp.where(known, info.status, Status.INVALID_DATA).astype(info.status.dtype)
+    return Selected(
+        params=jax.tree.map(lambda a: jnp.where(known, a[at], jnp.nan * a[at]), whole),
+        info=info._replace(status=status),
+        penalty=jnp.where(judged, l2[at], jnp.nan),
+        values=values,
+        infos=jax.tree.map(lambda a: a[:, :-1], infos),
+        judged=judged,
+    )
+
+
+def larger_is_better(metric: Metric, given: Any) -> Any:
+    """Whether more of the metric is better: as given, or as those of `metrics` have it."""
+    if given is not None:
+        return given
+    while isinstance(metric, functools.partial):
+        metric = metric.func
+    return metric not in (metrics.log_loss, metrics.brier)
 
 
 def _with_offset(scores: jax.Array, offset: jax.Array | None) -> jax.Array:
@@ -330,7 +391,7 @@ def _with_offset(scores: jax.Array, offset: jax.Array | None) -> jax.Array:
     return scores + (offset[:, None] if offset.ndim < scores.ndim else offset)
 
 
-def _per_lane(weights: Any, n: int, dtype: Any, name: str) -> jax.Array:
+def per_lane(weights: Any, n: int, dtype: Any, name: str) -> jax.Array:
     _words.refuse_splits(weights, name)
     weights = _checks.real(weights, name)
     if weights.ndim != 2 or weights.shape[1] != n:
@@ -343,7 +404,7 @@ def raise_if_invalid(fit, info, problem, l2=None):
     status = info.status
     if not _checks.concrete(status):
         return
-    invalid = np.flatnonzero(np.asarray(status) == Status.INVALID_DATA)
+    invalid = np.flatnonzero(np.ravel(status) == Status.INVALID_DATA)
     if not invalid.size:
         return
     lane, (x, y, sample_weight, _) = int(invalid[0]), problem.data

@@ -25,20 +25,19 @@ OWN_BYTES = 2 * 2**20
 PROGRAMS_BYTES = {True: 64 * 2**20, False: 512 * 2**20}
 
 
-def chunk_size(batch_size: Any, lanes: int, n: int, d: int, dtype: Any) -> int:
-    """Lanes at a time: as given, or so many that a chunk's rows and Hessians stay in cache."""
+def chunk_size(batch_size: Any, lanes: int, each: int, room: int = CHUNK_BYTES) -> int:
+    """Lanes at a time, of so many bytes each: as given, or those that a chunk has room for."""
     if batch_size is None:
-        most, room = _platform.enlarged(MOST), _platform.enlarged(CHUNK_BYTES)
-        return max(1, min(lanes, most, room // lane_bytes(n, d, dtype)))
+        return max(1, min(lanes, *map(_platform.enlarged, (MOST, room // each))))
     size = _checks.static(batch_size, int, "batch_size")
     if size < 1:
         raise ValueError(f"batch_size: expected a positive integer, got {size}")
     return min(size, lanes)
 
 
-def lane_bytes(n: int, d: int, dtype: Any) -> int:
-    """What a lane holds: some columns of n rows, and Hessians."""
-    return max(1, jnp.dtype(dtype).itemsize * (COLUMNS * n + 4 * d * d))
+def lane_bytes(n: int, d: int, dtype: Any, *, together: bool = False) -> int:
+    """What a lane holds: some columns of n rows, and Hessians unless lanes are found together."""
+    return max(1, jnp.dtype(dtype).itemsize * (COLUMNS * n + 4 * d * (1 if together else d)))
 
 
 def own_size(entries: int, dtype: Any) -> int:

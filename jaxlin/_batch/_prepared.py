@@ -47,7 +47,7 @@ def on_standardized(fit: Fit) -> Fit:
         params, info = fit(scaled, y, **given, **options)
         return features.unstandardize(scaler, params), info
 
-    _traits.declare(fit_on_standardized, nothing=_traits.of(fit).nothing)
+    _traits.declare(fit_on_standardized, **_traits.passed_on(fit))
     return _options.with_arguments_of(fit, fit_on_standardized)
 
 
@@ -73,5 +73,5 @@ def on_balanced(fit: Fit) -> Fit:
         axis = _checks.axis_of(options.get("axis_name"))
         return fit(x, y, sample_weight=_draws.balanced(y, weight, k, axis), **options)
 
-    _traits.declare(fit_on_balanced, nothing=_traits.of(fit).nothing)
+    _traits.declare(fit_on_balanced, **_traits.passed_on(fit))
     return _options.with_arguments_of(fit, fit_on_balanced)

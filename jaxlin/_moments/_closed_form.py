@@ -36,18 +36,20 @@ class Offer(NamedTuple):
 
     options: the names that it understands
     factors: `(still, held, k, **options) -> factors`, once for all labellings
-    relabelled: `(still, held, factors, sums, **options) -> (params, sound)`
+    relabelled: `(still, held, factors, sums, **options) -> (params, objective, sound)`
     reweighed: `(scatter, valid, source, **options) -> (params, info, sound)`
     per_class: whether that takes a scatter per class
     functions: those that may be the value of an option, for many labellings
+    late: options whose number `relabelled` asks for, and `factors` at most how large it is
     """
 
     options: frozenset[str]
     factors: Callable[..., Any] | None
-    relabelled: Callable[..., tuple[Any, jax.Array]] | None
+    relabelled: Callable[..., tuple[Any, jax.Array, jax.Array]] | None
     reweighed: Callable[..., tuple[Any, Any, jax.Array]]
     per_class: bool = False
     functions: frozenset[Callable[..., Any]] = frozenset()
+    late: frozenset[str] = frozenset()
 
 
 def offered(

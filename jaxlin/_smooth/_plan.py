@@ -21,7 +21,7 @@ coordinates Newton's method goes on from what is not proved. Lanes that share x 
 
 import enum
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
@@ -178,6 +178,13 @@ def together(spec: Spec, shape: tuple[int, ...], dtype: jnp.dtype, *, labels: bo
     """Whether lanes of one x of p columns are found together in its axes; `labels`: of other y."""
     (n, p), least = shape, LEAST_OF_LABELS if labels else LEAST_AXES[dtype.itemsize]
     return spec.solver is None and least <= p <= min(n, MOST_AXES)
+
+
+def many_together(shape: tuple[int, ...], dtype: jnp.dtype, options: dict[str, Any]) -> bool:
+    """Whether lanes of a fit with these options are, whatever tells them apart."""
+    n, p = shape[0], shape[1] + (options.get("bias") is not False)
+    default = options.get("solver") is None and options.get("max_steps") is None
+    return default and LEAST_AXES[dtype.itemsize] <= p <= min(n, MOST_AXES)
 
 
 def in_single(lanes: int, shape: tuple[int, ...], dtype: jnp.dtype, *, shared: bool) -> bool:

@@ -1,0 +1,272 @@
+"""Every lane of a probe is its own fit, and is chosen as `resample.select` chooses."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxlin
+from jaxlin import lda, least_squares, logistic, metrics, probes, resample, softmax
+from jaxlin.types import Status
+from tests.public import thorough
+
+LAYERS, N, D, T, FOLDS = 2, 60, 20, 3, 3
+KEY = jax.random.key(0)
+L2 = jnp.array([1.0, 0.1, 0.01])
+SHRINKAGE = jnp.array([0.0, 0.3, 1.0])
+
+
+def drawn(seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(LAYERS, N, D)) + rng.normal(size=(LAYERS, N, 1))
+    y = (x[0, :, :T] + rng.normal(size=(N, T)) > 0).astype(int)
+    return x, y, resample.stratified_kfold(KEY, y[:, 0], folds=FOLDS)
+
+
+def at(tree, *index):
+    return jax.tree.map(lambda a: np.asarray(a)[index], tree)
+
+
+def agree(found, expected, rtol=1e-7):
+    """Params, and the objective and status of an Info."""
+    (params, info), (others, own) = found, expected
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol, rtol), params, others)
+    np.testing.assert_allclose(info.objective, own.objective, rtol)
+    assert info.status == own.status
+
+
+FITS = {
+    "logistic": (logistic.fit, {"l2": L2}),
+    "least squares": (least_squares.fit, {"l2": L2}),
+    "lda": (lda.fit, {"shrinkage": SHRINKAGE}),
+    "standardised": (resample.on_standardized(logistic.fit), {"l2": L2}),
+}
+CASES = ["logistic", "lda", *map(thorough, ["least squares", "standardised"])]
+
+
+def options_of(kind, name, value):
+    classes = {} if kind in ("logistic", "standardised") else {"num_classes": 2}
+    return {name: value} | classes
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_each_lane_of_a_sweep_is_its_own_fit(kind):
+    fit, given = FITS[kind]
+    x, y, _ = drawn()
+    ((name, values),) = given.items()
+    found = probes.sweep(fit, x, y, **given)
+    assert found[1].status.shape == (LAYERS, T, len(values))
+    for layer, target, j in np.ndindex(LAYERS, T, len(values)):
+        expected = fit(x[layer], y[:, target], **options_of(kind, name, values[j]))
+        agree(at(found, layer, target, j), expected)
+
+
+@pytest.mark.parametrize("kind", CASES)
+@pytest.mark.parametrize("metric", [metrics.accuracy, thorough(metrics.brier)])
+def test_each_choice_is_that_of_select(kind, metric):
+    fit, given = FITS[kind]
+    x, y, folds = drawn()
+    if (kind, metric) == ("least squares", metrics.brier):
+        pytest.skip("its scores are no log-odds")
+    ((name, values),) = given.items()
+    params, info, report = probes.select(fit, metric, x, y, folds, **given)
+    better = max if metric is metrics.accuracy else min
+    for layer, target in np.ndindex(LAYERS, T):
+        z, labels = x[layer], y[:, target]
+        means = []
+        for j, value in enumerate(values):
+            own = options_of(kind, name, value)
+            each, _ = resample.cross_validate(fit, metric, z, labels, folds, **own)
+            np.testing.assert_allclose(report.values[layer, target, j], each.mean(), rtol=1e-9)
+            error = np.std(each, ddof=1) / np.sqrt(FOLDS)
+            np.testing.assert_allclose(report.errors[layer, target, j], error, 1e-6, 1e-12)
+            means.append(each.mean())
+        best = better(means)
+        chosen = max(v for v, m in zip(values, means, strict=True) if m == best)
+        assert report.l2[layer, target] == chosen
+        expected = fit(z, labels, **options_of(kind, name, chosen))
+        agree(at((params, info), layer, target), expected)
+    assert report.status.shape == report.values.shape == (LAYERS, T, len(values))
+    assert np.all(report.status == Status.CONVERGED) and report.shuffled is None
+
+
+def test_axes_are_there_only_where_they_are_given():
+    x, y, folds = drawn()
+    z, labels = x[0], y[:, 0]
+    alone = logistic.fit(z, labels, l2=0.1)
+    agree(probes.sweep(logistic.fit, z, labels, l2=0.1), alone)
+    agree(at(probes.sweep(logistic.fit, x, labels, l2=0.1), 0), alone)
+    agree(at(probes.sweep(logistic.fit, z, y, l2=0.1), 0), alone)
+    agree(at(probes.sweep(logistic.fit, z, labels, l2=L2), 1), alone)
+    params, info, report = probes.select(logistic.fit, metrics.accuracy, z, labels, folds, l2=L2)
+    expected = resample.select(logistic.fit, metrics.accuracy, z, labels, folds, l2=L2)
+    agree((params, info), expected[:2])
+    assert report.values.shape == (3,) and report.l2 == expected[2]
+    # One split of the rows is one fold.
+    split = probes.select(logistic.fit, metrics.accuracy, z, labels, folds[0], l2=L2)
+    whole = probes.select(logistic.fit, metrics.accuracy, z, labels, folds[:1], l2=L2)
+    jax.tree.map(np.testing.assert_array_equal, split, whole)
+    assert np.all(np.isnan(split[2].errors))
+
+
+def test_classes_of_more_than_two():
+    x, y, folds = drawn()
+    labels = y[:, 0] + y[:, 1]
+    params, info, report = probes.select(softmax.fit, metrics.accuracy, x, labels, folds, l2=L2)
+    for layer in range(LAYERS):
+        own = resample.select(softmax.fit, metrics.accuracy, x[layer], labels, folds, l2=L2)
+        agree(at((params, info), layer), own[:2])
+        assert report.l2[layer] == own[2]
+
+
+def test_the_rule_of_one_standard_error_is_that_of_select():
+    x, y, folds = drawn(3)
+    give = {"l2": L2, "one_standard_error": True}
+    *_, report = probes.select(logistic.fit, metrics.log_loss, x, y, folds, **give)
+    for layer, target in np.ndindex(LAYERS, T):
+        data = x[layer], y[:, target], folds
+        *_, chosen = resample.select(logistic.fit, metrics.log_loss, *data, **give)
+        assert report.l2[layer, target] == chosen
+
+
+@pytest.mark.parametrize("kind", ["logistic", "lda"])
+def test_a_target_of_one_class_leaves_its_neighbours_untouched(kind):
+    fit, given = FITS[kind]
+    x, y, folds = drawn()
+    lone = y.copy()
+    lone[:, 1] = 0
+    params, info, report = probes.select(fit, metrics.roc_auc, x[0], lone, folds, **given)
+    others = probes.select(fit, metrics.roc_auc, x[0], y, folds, **given)
+    assert info.status.tolist() == [0, Status.CLASS_TOO_SMALL, 0]
+    assert np.all(np.isnan(report.values[1])) and np.isnan(report.l2[1])
+    assert np.all(report.status[1] == Status.CLASS_TOO_SMALL)
+    for target in (0, 2):
+        found, expected = (
+            at((p, r.values, r.l2), target) for p, r in ((params, report), (others[0], others[2]))
+        )
+        jax.tree.map(np.testing.assert_array_equal, found, expected)
+    _, info = probes.sweep(fit, x[0], lone, **given)
+    assert np.all(info.status[1] == Status.CLASS_TOO_SMALL) and np.all(info.status[::2] == 0)
+
+
+@pytest.mark.parametrize("kind", ["logistic", "lda"])
+def test_shuffled_labels_are_the_same_rows_dealt_anew(kind):
+    """Of a target that x tells all of, chance is left; the labels stay as they are."""
+    fit, given = FITS[kind]
+    x, y, folds = drawn()
+    y[:, 0] = x[0, :, 0] > 0
+    weight = np.ones(N)
+    weight[:10], x[:, :10] = 0, np.nan
+    auc, data = metrics.roc_auc, (x, y, folds)
+    options = given | {"sample_weight": weight}
+    params, info, report = probes.select(fit, auc, *data, key=KEY, **options)
+    plain = probes.select(fit, auc, *data, **options)
+    jax.tree.map(np.testing.assert_array_equal, (params, info), plain[:2])
+    np.testing.assert_array_equal(report.values, plain[2].values)
+    assert report.shuffled.values.shape == report.values.shape
+    assert np.all(np.abs(report.shuffled.values[:, 0].mean(1) - 0.5) < 0.35)
+    assert report.values[0, 0].max() > 0.9 > report.shuffled.values[0, 0].max()
+    assert np.all(np.isfinite(report.shuffled.values))
+    again = probes.select(fit, auc, *data, key=KEY, **options)[2].shuffled
+    np.testing.assert_array_equal(again.values, report.shuffled.values)
+
+
+@pytest.mark.parametrize("kind", ["logistic", "lda"])
+def test_a_row_of_weight_0_has_no_label_of_that_target(kind):
+    fit, given = FITS[kind]
+    x, y, folds = drawn()
+    weight = np.ones((N, T))
+    weight[::4, 1] = 0
+    junk = np.where(weight == 0, 7, y)
+    found = probes.select(fit, metrics.accuracy, x[0], junk, folds, sample_weight=weight, **given)
+    ((name, values),) = given.items()
+    for target in range(T):
+        kept = weight[:, target] > 0
+        labels, own = y[kept, target], folds[:, kept]
+        for j, value in enumerate(values):
+            options = options_of(kind, name, value)
+            each, _ = resample.cross_validate(
+                fit, metrics.accuracy, x[0][kept], labels, own, **options
+            )
+            np.testing.assert_allclose(found[2].values[target, j], each.mean(), rtol=1e-9)
+
+
+def test_half_precision_stays_as_it_lies():
+    x, y, folds = drawn()
+    half = jnp.asarray(x, jnp.bfloat16)
+    found = probes.select(logistic.fit, metrics.accuracy, half, y, folds, l2=L2)
+    wide = half.astype(jnp.float32)
+    expected = probes.select(logistic.fit, metrics.accuracy, wide, y, folds, l2=L2)
+    np.testing.assert_allclose(found[0].weights, expected[0].weights, 1e-3, 1e-4)
+    np.testing.assert_allclose(found[2].values, expected[2].values, atol=0.02)
+
+
+def test_under_jit_and_vmap_it_is_what_it_is():
+    x, y, folds = drawn()
+
+    def run(x, y):
+        return probes.select(logistic.fit, metrics.accuracy, x, y, folds, l2=L2)
+
+    plain = run(x, y)
+    jax.tree.map(
+        functools.partial(np.testing.assert_allclose, rtol=1e-7), jax.jit(run)(x, y), plain
+    )
+    mapped = jax.vmap(run, (0, None))(x, y)  # layers as a user's own axis
+    jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-7), mapped, plain)
+
+
+@pytest.mark.parametrize("kind", ["logistic", "lda", "least squares"])
+def test_derivatives_are_those_of_the_fits(kind):
+    fit, given = FITS[kind]
+    x, y, _ = drawn()
+    ((name, values),) = given.items()
+    values = values[1:2]
+
+    def swept(x):
+        return jnp.sum(probes.sweep(fit, x, y, **{name: values})[0].weights ** 3)
+
+    def alone(x):
+        options = options_of(kind, name, values[0])
+        return sum(jnp.sum(fit(x, y[:, i], **options)[0].weights ** 3) for i in range(T))
+
+    found, expected = jax.grad(swept)(x[0]), jax.grad(alone)(x[0])
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "wrong, error, said",
+    [
+        ({"l2": None}, TypeError, "l2, shrinkage: expected one of them"),
+        ({"shrinkage": 0.5}, TypeError, "l2, shrinkage: expected one of them"),
+        ({"l2": None, "shrinkage": 0.5}, TypeError, "fit: expected a fit with an argument shrink"),
+        ({"l2": jnp.ones((2, 2))}, ValueError, "l2: expected a number or shape"),
+        ({"l2": jnp.array([1.0, -1.0])}, ValueError, "layer 0, target 0, l2 1: l2"),
+        ({"x": np.zeros(3)}, ValueError, "x: expected shape"),
+        ({"y": np.zeros((N + 1, T), int)}, ValueError, "y: expected shape"),
+        ({"y": np.zeros((N, T))}, TypeError, "y: expected integer or bool"),
+        ({"y": np.full((N, T), 2)}, ValueError, "layer 0, target 0, l2 0: y"),
+        ({"sample_weight": np.ones(3)}, ValueError, "sample_weight: expected shape"),
+        ({"fit": jaxlin.lda}, TypeError, "fit: expected a function"),
+    ],
+)
+def test_what_is_wrong_is_said(wrong, error, said):
+    x, y, _ = drawn()
+    given = {"fit": logistic.fit, "x": x, "y": y, "l2": L2} | wrong
+    with pytest.raises(error, match=said):
+        probes.sweep(given.pop("fit"), given.pop("x"), given.pop("y"), **given)
+
+
+def test_junk_in_one_layer_is_said_and_is_felt_there_alone():
+    x, y, folds = drawn()
+    junk = x.copy()
+    junk[1, 3, 2] = np.nan
+    with pytest.raises(ValueError, match="layer 1, target 0, l2 0: x"):
+        probes.select(logistic.fit, metrics.accuracy, junk, y, folds, l2=L2)
+    run = jax.jit(lambda x: probes.select(logistic.fit, metrics.accuracy, x, y, folds, l2=L2))
+    _, info, report = run(junk)
+    *_, whole = run(x)
+    assert np.all(info.status[0] == 0) and np.all(info.status[1] == Status.INVALID_DATA)
+    np.testing.assert_array_equal(report.values[0], whole.values[0])
+    assert np.all(np.isnan(report.l2[1]))

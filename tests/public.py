@@ -319,7 +319,7 @@ CASES: dict[str, list[Case]] = {
     "multiclass.probabilities": [case(multiclass.probabilities, planes, normal(N, D))],
     "probes.sweep": [
         case(
-            lambda x, y, l2: probes.sweep(mean_difference, x, y, l2=l2),
+            lambda x, y, l2, **more: probes.sweep(mean_difference, x, y, l2=l2, **more),
             normal(2, N, D),
             classes(2, N, 2),
             positive(3),
@@ -327,8 +327,8 @@ CASES: dict[str, list[Case]] = {
     ],
     "probes.select": [
         case(
-            lambda x, y, weights, l2: probes.select(
-                mean_difference, metrics.brier, x, y, weights, l2=l2
+            lambda x, y, weights, l2, **more: probes.select(
+                mean_difference, metrics.brier, x, y, weights, l2=l2, **more
             ),
             normal(N, D),
             classes(2, N, 2),

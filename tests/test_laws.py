@@ -322,7 +322,7 @@ def test_units_of_powers_of_two_change_no_bit(name, dtype, seed):
 # What x is not alone in having units: a step, a target of the scores, a frequency.
 OWN_UNITS = {"updates", "perceptron"} | {"features.cosine", "gaussian.sample"}
 # What takes a fit is as that fit is, and the example's has none of its own.
-OWN_UNITS |= {"resample"}
+OWN_UNITS |= {"resample", "probes"}
 # Densities and determinants know the units, as their logarithms do.
 DENSITIES = {"gaussian.log_joint", "gaussian.scores", "gaussian.log_density"}
 DENSITIES |= {"gaussian.probabilities", "gaussian.log_probabilities"}

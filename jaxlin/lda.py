@@ -220,7 +220,6 @@ class _Factors(NamedTuple):
     scale: `(d,)`, what the columns, in units, are multiplied with first: where the covariance is
       shrunk, all are those of the user times one number
     unit: `(d,)`, those units
-    mean: `(d,)`, of all rows
     factor: `()`, the covariance's divisor over the weight
     square: `(n,)`, the squared distances of the rows from their mean, in `scale`
     """
@@ -229,7 +228,6 @@ class _Factors(NamedTuple):
     vectors: jax.Array
     scale: jax.Array
     unit: jax.Array
-    mean: jax.Array
     factor: jax.Array
     priors: jax.Array | None
     square: jax.Array
@@ -254,10 +252,9 @@ def _factors(
     scale = jnp.where(jnp.asarray(given.shrinkage) == 0, unit, alike)
     square = jnp.sum(((held.x - at.mean[None, :]) * scale[None, :]) ** 2, axis=1)
     values, vectors = _linalg.eigh(at.scatter * scale[:, None] * scale[None, :])
-    mean = dot((at.origin + at.mean) * scale, vectors)
     lost = k if divisor == "n-k" else 0
     factor = 1 - lost / at.total
-    return _Factors(values, vectors, scale, at.unit, mean, factor, given.priors, square)
+    return _Factors(values, vectors, scale, at.unit, factor, given.priors, square)
 
 
 def _relabelled(
@@ -271,9 +268,10 @@ def _relabelled(
 ) -> tuple[Linear, jax.Array, jax.Array]:
     """The fit, by the covariance diag(spread) - pull' pull in the eigenvectors' coordinates."""
     k, d = sums.moved.shape
-    values, vectors, scale, unit, mean, factor, given = factors[:-1]
+    values, vectors, scale, unit, factor, given, _ = factors
     share = jnp.where(sums.share > 0, sums.share, 1)[:, None]
-    offset = dot(sums.moved * scale[None, :], vectors) / share
+    apart = sums.moved * scale[None, :] / share
+    offset = dot(apart, vectors)
     level = (jnp.sum(values) - jnp.sum(share * offset**2)) / d
     told = jnp.bool_(True)
     if shrinkage is ledoit_wolf:
@@ -284,18 +282,31 @@ def _relabelled(
     pulled = pull / spread[None, :]
     inner = _linalg.factor(jnp.eye(k, dtype=pull.dtype) - dot(pulled, pull.T))
 
-    def solve(rows):
-        return rows / spread[None, :] + dot(_linalg.solve(inner, dot(pulled, rows.T)).T, pulled)
+    def rough(rows):
+        turned = dot(rows, vectors)
+        found = turned / spread[None, :]
+        found += dot(_linalg.solve(inner, dot(pulled, turned.T)).T, pulled)
+        return dot(found, vectors.T)
 
-    means = mean[None, :] + offset
-    solved = solve(means) * factor
-    weights = dot(solved, vectors.T) * (scale * unit)[None, :]
+    # Where all is shrunk the covariance is a number; else what eigenvectors lose is taken back.
+    part = jnp.where(shrinkage < 1, 1 - shrinkage, 1)
+    rows = jnp.concatenate([apart, ((at.origin + at.mean) * scale)[None, :]])
+    found = rough(rows)
+    scatter = at.scatter * scale[:, None] * scale[None, :]
+    left = _linalg.left(scatter, found, rows / part) - found * (shrinkage / part * level)
+    left += dot(dot(found, apart.T) * share.T, apart)
+    more = jnp.where(shrinkage < 1, rough(left * part), 0)
+    solved = (found + more) * factor
+    means = rows[:-1] + rows[-1:]
+    own = solved[:-1] + solved[-1:]
     priors = sums.share if given is None else given / jnp.sum(given)
-    form = jnp.sum(solved * means, axis=1)
+    form = jnp.sum(own * means, axis=1)
     bias = jnp.log(jnp.where(priors > 0, priors, 1)) - form / 2
-    params = Linear(weights=weights, bias=jnp.where(priors > 0, bias, -jnp.inf))
+    params = Linear(own * (scale * unit)[None, :], jnp.where(priors > 0, bias, -jnp.inf))
     eps = float(jnp.finfo(values.dtype).eps)
-    regular = jnp.min(spread) > eps**0.4 * jnp.max(spread)
+    size = jnp.max(jnp.abs(found), axis=1)
+    regular = jnp.all(jnp.max(jnp.abs(more), axis=1) <= eps**0.4 * size)
+    regular &= jnp.min(spread) > eps**0.75 * jnp.max(spread)
     # Far from 0 a fit leaves out what all classes share.
     regular &= jnp.max(form) * eps**0.5 < 1
     # The least eigenvalue of the inner matrix is no less than this: what is left within classes.
@@ -307,8 +318,8 @@ def _relabelled(
     determinant = jnp.sum(jnp.log(spread)) - 2 * jnp.sum(jnp.log(scale * unit))
     determinant += 2 * jnp.sum(jnp.log(jnp.diagonal(inner.lower)) - jnp.log(inner.scale))
     inside = jnp.sum(_linalg.solve(inner, pulled) * pulled * values[None, :])
-    inside += jnp.sum(values / spread) - jnp.sum(share * solve(offset) * offset)
-    objective = d * (math.log(2 * math.pi) - jnp.log(factor)) + determinant + factor * inside
+    inside = (inside + jnp.sum(values / spread)) * factor - jnp.sum(share * solved[:-1] * apart)
+    objective = d * (math.log(2 * math.pi) - jnp.log(factor)) + determinant + inside
     return params, entropy + objective / 2, at.sound & told & regular & valid & present
 
 

@@ -29,7 +29,7 @@ from jaxlin._linalg._dense import (
     turned,
 )
 from jaxlin._linalg._exact import exact_sum, long_inner, long_products, long_ulps, pairwise_products
-from jaxlin._linalg._inverse import Inverse, inverse, pseudo_inverse, refined
+from jaxlin._linalg._inverse import Inverse, inverse, left, pseudo_inverse, refined
 
 __all__ = [
     "FEW_SIDES",
@@ -50,6 +50,7 @@ __all__ = [
     "largest",
     "least_eigenvalue",
     "least_solve",
+    "left",
     "log1p_of_share",
     "long_inner",
     "long_products",

@@ -207,11 +207,11 @@ def _between(onto: jax.Array, held: jax.Array) -> jax.Array:
 def refined(inverse: Inverse, b: jax.Array) -> jax.Array:
     """A^-1 b for each row of b `(m, p)`, the rounding of the inverse taken back once."""
     v = dot(b, inverse.matrix)
-    rest = _left(inverse.of, *jax.lax.stop_gradient((v, b)))
+    rest = left(inverse.of, *jax.lax.stop_gradient((v, b)))
     return v + jax.lax.stop_gradient(dot(rest, inverse.matrix))
 
 
-def _left(a: jax.Array, v: jax.Array, b: jax.Array) -> jax.Array:
+def left(a: jax.Array, v: jax.Array, b: jax.Array) -> jax.Array:
     """b - v A for rows `(m, p)` and a semidefinite A, with half of the digits more than b has.
 
     Where A has a diagonal of about 1, products of the upper digits are whole numbers of one unit,

@@ -113,7 +113,7 @@ def test_of_many_penalties_and_labels_x_is_one(monkeypatch):
     monkeypatch.setattr(
         _axes,
         "_in_chunks",
-        lambda *given: asked.append((given[2].x.shape, given[3][1].shape)) or in_chunks(*given),
+        lambda *given: asked.append((given[3].x.shape, given[4][1].shape)) or in_chunks(*given),
     )
 
     def lanes(x, ys, l2):
@@ -127,6 +127,26 @@ def test_of_many_penalties_and_labels_x_is_one(monkeypatch):
     assert asked[-1] == ((N, D), (6, 1, D + 1))
     np.testing.assert_allclose(several.weights[0], params.weights, rtol=1e-8)
     assert several.weights.shape == (2, 2, 3, D)
+
+
+@pytest.mark.parametrize("turns", [1, 400])
+def test_lanes_of_more_coordinates_than_have_a_hessian(turns, monkeypatch):
+    """What is left after the turns goes on by conjugate gradients."""
+    monkeypatch.setattr(_axes, "TURNS", {True: 60, False: turns})
+    jax.clear_caches()
+    n, d, k = 150, 60, 20
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(n, d)) @ rng.normal(size=(d, d)) / 8
+    y, l2 = np.arange(n) % k, np.array([0.3, 0.03])
+    assert (k - 1) * (d + 1) > _plan.DENSE_LIMIT
+    fit = partial(softmax.fit, x, y, num_classes=k)
+    many, said = jax.jit(jax.vmap(lambda l2: fit(l2=l2)))(l2)
+    for i, own in enumerate(l2):
+        params, info = fit(l2=own)
+        assert said.status[i] == info.status == Status.CONVERGED
+        np.testing.assert_allclose(many.weights[i], params.weights, rtol=0, atol=1e-8)
+        np.testing.assert_allclose(said.objective[i], info.objective, rtol=1e-12)
+    jax.clear_caches()
 
 
 def test_a_lane_of_junk_changes_no_bit_of_another():

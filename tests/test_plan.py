@@ -127,7 +127,18 @@ def test_lanes_of_one_x_go_together_where_the_axes_are_worth_their_finding():
     assert not together(500, 47, np.float64, labels=False)
     assert together(500, 9, np.float64, labels=True)
     assert not together(100, 257, np.float32, labels=True)
-    assert not together(5_000, 1_025, np.float32, labels=True)
+    assert together(5_000, 4_096, np.float32, labels=True)
+    assert not together(5_000, 4_097, np.float32, labels=True)
+
+
+def test_what_a_lane_holds_is_told_by_the_fit():
+    def many(n, d, dtype, **options):
+        return _plan.many_together((n, d), np.dtype(dtype), options)
+
+    assert many(2_000, 256, np.float32) and many(500, 15, np.float32)
+    assert not many(500, 14, np.float32) and not many(500, 15, np.float32, bias=False)
+    assert not many(2_000, 256, np.float32, solver=solvers.newton)
+    assert not many(2_000, 256, np.float32, max_steps=3)
 
 
 def test_steps_in_single_precision_are_for_many_lanes_of_double():

@@ -28,8 +28,10 @@ from jaxlin._smooth._frame import Problem
 from jaxlin._smooth._newton import Outcome
 from jaxlin._smooth._record import Spec
 
-# Steps that L-BFGS knows, and turns after which a lane is left to Newton's method.
-MEMORY, TURNS = 10, 60
+# Steps that L-BFGS knows, and turns after which a lane is left to Newton's method: with a Hessian,
+# which then takes a few steps, or by conjugate gradients. At 10,000 x 1,024, 100 classes, these
+# took 25 s where 50 turns more took one.
+MEMORY, TURNS = 10, {True: 60, False: 400}
 # The mean curvature on the way to the optimum, of that at 0.
 CURVED = 0.8
 # The decrement, by the bytes of a number, at which a lane ends: so that small weights too have nine
@@ -82,7 +84,9 @@ class Run(NamedTuple):
     done: jax.Array
 
 
-def solve(spec: Spec, problem: Problem, start, tol, alone: Callable, finish: Callable) -> Outcome:
+def solve(
+    spec: Spec, problem: Problem, start, tol, alone: Callable, finish: Callable, turns: int
+) -> Outcome:
     """`alone(problem, start, tol)`; of lanes that share x all at once, where that pays.
 
     Args:
@@ -92,6 +96,7 @@ def solve(spec: Spec, problem: Problem, start, tol, alone: Callable, finish: Cal
       tol: bound on the residual.
       alone: finds one lane, or lanes that do not share x.
       finish: `finish(problem, start, tol, steps)`, one lane from where it is after so many steps.
+      turns: after which what is left is for that.
     """
 
     @jax.custom_batching.custom_vmap
@@ -104,7 +109,7 @@ def solve(spec: Spec, problem: Problem, start, tol, alone: Callable, finish: Cal
             shared, own = _apart(operands[0])
             own_axes = _apart(in_batched[0])[1], *in_batched[1:]
             lanes = _spread(axis_size, (own, *operands[1:]), own_axes)
-            found = _together(spec, finish)(shared, lanes)
+            found = _together(spec, finish, turns)(shared, lanes)
         else:
             found = _batched.each(alone, axis_size, in_batched)(*operands)
         return found, _batched.all_of(found)
@@ -145,7 +150,7 @@ def _spread(axis_size: int, operands, batched):
     return jax.tree.map(one, operands, batched)
 
 
-def _together(spec: Spec, finish: Callable) -> Callable:
+def _together(spec: Spec, finish: Callable, turns: int) -> Callable:
     """The Outcome of all `lanes`, `(problem, start, tol)`, of what is `shared`.
 
     Lanes of such lanes are more lanes where they share x too; else they come in turn.
@@ -153,7 +158,7 @@ def _together(spec: Spec, finish: Callable) -> Callable:
 
     @jax.custom_batching.custom_vmap
     def together(shared, lanes):
-        return _in_chunks(spec, finish, shared, lanes)
+        return _in_chunks(spec, finish, turns, shared, lanes)
 
     @together.def_vmap
     def _(axis_size, in_batched, shared, lanes):
@@ -170,13 +175,14 @@ def _together(spec: Spec, finish: Callable) -> Callable:
     return together
 
 
-def _in_chunks(spec: Spec, finish: Callable, shared: Shared, lanes) -> Outcome:
+def _in_chunks(spec: Spec, finish: Callable, turns: int, shared: Shared, lanes) -> Outcome:
     problem, start, _ = lanes
     count, m, p = start.shape
     k = m if problem.basis is None else m + 1
     each = start.dtype.itemsize * (6 * k * len(shared.x) + 3 * MEMORY * m * p)
     z = _columns(shared, p)
-    solved = functools.partial(_solved, spec, finish, shared, z, _principal(z, len(shared.centre)))
+    principal = _principal(z, len(shared.centre))
+    solved = functools.partial(_solved, spec, finish, turns, shared, z, principal)
     size = max(1, min(count, CHUNK_BYTES // each))
     return solved(lanes) if size >= count else _lanes.in_turn(solved, lanes, size)
 
@@ -211,11 +217,11 @@ def _principal(z: jax.Array, d: int) -> tuple[jax.Array, jax.Array]:
     return _frame.with_bias(jnp.maximum(values, 0), 1, p > d), whole
 
 
-def _solved(spec, finish, shared: Shared, z, principal, lanes) -> Outcome:
+def _solved(spec, finish, turns, shared: Shared, z, principal, lanes) -> Outcome:
     """A chunk of lanes: found, judged by a pass of their own, and those that are left finished."""
     problem, start, tol = lanes
     held = shared._replace(framed=z)
-    run = _descended(spec, held, principal, problem, start, tol)
+    run = _descended(spec, turns, held, principal, problem, start, tol)
     spread = problem.spread[:, None, :]
     # The step that would come next is known, and a digit more; the pass below is of where it leads.
     v = run.v + jnp.where(run.near[:, None, None], run.step, 0)
@@ -254,8 +260,8 @@ def _solved(spec, finish, shared: Shared, z, principal, lanes) -> Outcome:
     return jax.lax.while_loop(lambda carry: carry[0] < count, one, init)[1]
 
 
-@_traced.once("spec")
-def _descended(spec, shared: Shared, principal, problem: Problem, start, tol) -> Run:
+@_traced.once("spec", "turns")
+def _descended(spec, turns, shared: Shared, principal, problem: Problem, start, tol) -> Run:
     """The steps, in all lanes until each is done."""
     z, (count, m, p), dtype = shared.framed, start.shape, start.dtype
     eps = float(jnp.finfo(dtype).eps)
@@ -340,7 +346,7 @@ def _descended(spec, shared: Shared, principal, problem: Problem, start, tol) ->
 
     def unfinished(carry):
         run, turn = carry
-        return (turn < TURNS) & ~jnp.all(run.done)
+        return (turn < turns) & ~jnp.all(run.done)
 
     return jax.lax.while_loop(unfinished, advance, (init, jnp.int32(0)))[0]
 

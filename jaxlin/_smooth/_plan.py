@@ -48,7 +48,7 @@ NEWTON_STEPS, OTHER_STEPS, DOUBTFUL_STEPS = 100, 1000, 50
 # Coordinates from which the axes are worth their finding, by the bytes of a number (in float64
 # Newton's steps are of float32 where lanes are many); where lanes are of other labels, which share
 # no products of columns in a Hessian; and coordinates up to which.
-LEAST_AXES, LEAST_OF_LABELS, MOST_AXES = {4: 16, 8: 48}, 8, 1024
+LEAST_AXES, LEAST_OF_LABELS, MOST_AXES = {4: 16, 8: 48}, 8, 4096
 # Lanes from which steps in float32 are worth a longer program, and entries of x in all of them.
 LANES, LANE_ENTRIES = 8, 200_000
 

@@ -369,16 +369,20 @@ def _solved_by_features(spec, problem, init, tol, max_steps, *, doubted=True, pl
             return _mixed.solve(spec, problem, start, tol, cap)
         return _newton.undoubted(spec, problem, start, tol, cap, jnp.int32(0))
 
-    if plan.finished and not counted:
+    if not counted:
 
         def finish(problem, start, tol, steps):
+            if not plan.finished:
+                found = _matrix_free.solve(spec, plan, problem, start, tol, *caps(), True)
+                return found._replace(steps=found.steps + steps)
             most = steps + _plan.NEWTON_STEPS
             found = _newton.undoubted(spec, problem, start, tol, most, steps)
             # As of a single fit, whose solver has no Hessian that would prove more.
             proved = jnp.bool_(False) if newton else _matrix_free.is_coercive(problem)
             return found._replace(certified=found.certified | proved)
 
-        outcome = _axes.solve(spec, problem, start, tol, alone, finish)
+        turns = _axes.TURNS[plan.finished]
+        outcome = _axes.solve(spec, problem, start, tol, alone, finish, turns)
     else:
         outcome = alone(problem, start, tol)
     return *said(problem, outcome, tol, caps()[1]), outcome.unsettled

@@ -268,7 +268,7 @@ def _relabelled(
 ) -> tuple[Linear, jax.Array, jax.Array]:
     """The fit, by the covariance diag(spread) - pull' pull in the eigenvectors' coordinates."""
     k, d = sums.moved.shape
-    values, vectors, scale, unit, factor, given, _ = factors
+    values, vectors, scale, unit, factor, given = factors[:-1]
     share = jnp.where(sums.share > 0, sums.share, 1)[:, None]
     apart = sums.moved * scale[None, :] / share
     offset = dot(apart, vectors)

@@ -213,8 +213,8 @@ def _job(
     split = _options.split(options, dtype)
     shared = sample_weight is None or sample_weight.ndim == 1
     several = y.ndim == 2 and len(y) > 1
-    offered = shared and several and _closed_form.offered(fit, options, labels=True)
-    closed = bool(offered) and swept in offered[0].options
+    offered = _closed_form.offered(fit, options, labels=True) if shared and several else None
+    closed = offered is not None and swept in offered[0].options
     job = _sweeps.Job(fit, split.static, swept, closed)
     return job, _sweeps.Given(x, y, sample_weight, values, split.traced, weights, key)
 

@@ -121,7 +121,7 @@ def _sweep(job, given):
 def _select(job, given):
     labels = given.y
     if given.key is not None:
-        labels = jnp.concatenate([jnp.atleast_2d(labels), _shuffled(given)])
+        labels = jnp.concatenate([jnp.atleast_2d(labels), _shuffled(given.key, given)])
 
     def of_layer(x):
         def usual(lane):
@@ -181,24 +181,27 @@ def _over_targets(job, given, usual, quick, labels):
     return jax.tree.map(lambda a: a[0], found) if one else found
 
 
-def _shuffled(given: Given) -> jax.Array:
+def _shuffled(key: jax.Array, given: Given) -> jax.Array:
     """The labels of each target dealt anew among its rows that have weight: `(t, n)`."""
     y, weight = jnp.atleast_2d(given.y), given.sample_weight
     weight = jnp.ones(y.shape[1:]) if weight is None else weight
     absent = jnp.broadcast_to(weight == 0, y.shape).astype(jnp.int32)
-    return jax.vmap(_draws.permuted)(jax.random.split(given.key, len(y)), y, absent)
+    return jax.vmap(_draws.permuted)(jax.random.split(key, len(y)), y, absent)
 
 
 def _by_labels(job: Job, given: Given, options, x):
-    """The closed form of a labelling, or None.
+    """The closed form of a labelling, or None unless the job has one.
 
     Returns:
       `y -> (params, infos, values, sound)`, axes folds and penalties: the last fold is of all rows,
       and of that alone a sweep is; no values without a metric.
     """
-    if not job.closed:
+    offered = _closed_form.offered(job.fit, options, labels=True) if job.closed else None
+    if offered is None:
         return None
-    offer, options = _closed_form.offered(job.fit, options, labels=True)
+    offer, options = offered
+    factored: Any = offer.factors
+    relabelled: Any = offer.relabelled
     k, n = options["num_classes"], x.shape[0]
     every = jnp.ones((1, n), given.values.dtype)
     weights = every if given.weights is None else jnp.concatenate([given.weights, every])
@@ -211,7 +214,7 @@ def _by_labels(job: Job, given: Given, options, x):
         at = _closed_form.still(held, x, nothing, trained, k)
 
         def factors(value):
-            return offer.factors(at, held, k, **options, **{job.swept: value})
+            return factored(at, held, k, **options, **{job.swept: value})
 
         if job.swept in offer.late:
             return judged, at, factors(jnp.max(given.values))
@@ -229,7 +232,7 @@ def _by_labels(job: Job, given: Given, options, x):
 
             def of_value(value, factors):
                 held_to = options | {job.swept: value}
-                params, objective, sound = offer.relabelled(at, held, factors, sums, **held_to)
+                params, objective, sound = relabelled(at, held, factors, sums, **held_to)
                 zero = jnp.int32(Status.CONVERGED)
                 info = Info(zero, jnp.int32(0), objective, jnp.zeros_like(objective))
                 value = None

@@ -373,7 +373,8 @@ def _solved_by_features(spec, problem, init, tol, max_steps, *, doubted=True, pl
 
         def finish(problem, start, tol, steps):
             if not plan.finished:
-                found = _matrix_free.solve(spec, plan, problem, start, tol, *caps(), True)
+                cap, last = caps()
+                found = _matrix_free.solve(spec, plan, problem, start, tol, cap, last, True)
                 return found._replace(steps=found.steps + steps)
             most = steps + _plan.NEWTON_STEPS
             found = _newton.undoubted(spec, problem, start, tol, most, steps)

@@ -247,7 +247,8 @@ def _factors(
     number = 1.0 if shrinkage is ledoit_wolf else shrinkage
     given = _bayes.options(at.mean.dtype, k, priors=priors, shrinkage=number)
     variance = jnp.diagonal(at.scatter)
-    unit = jax.lax.rsqrt(jnp.where(variance > 0, variance, 1))
+    # Powers of two, or the scatter would be rounded.
+    unit = _linalg.power_of_two(jax.lax.rsqrt(jnp.where(variance > 0, variance, 1)))
     alike = jnp.min(at.unit, initial=jnp.inf) / at.unit
     scale = jnp.where(jnp.asarray(given.shrinkage) == 0, unit, alike)
     square = jnp.sum(((held.x - at.mean[None, :]) * scale[None, :]) ** 2, axis=1)

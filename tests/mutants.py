@@ -1253,6 +1253,21 @@ FAULTS = [
         ),
     ),
     *of(
+        "_batch/_sweeps.py",
+        (
+            "labels of rows without weight are dealt too",
+            "absent = jnp.broadcast_to(weight == 0, y.shape).astype(jnp.int32)",
+            "absent = jnp.broadcast_to(weight < 0, y.shape).astype(jnp.int32)",
+            "probes::shuffled_labels_are_the_same_rows_dealt_anew",
+        ),
+        (
+            "no label is beyond the classes",
+            "legal = jnp.all((y >= 0) & (y < k) | ~seen)",
+            "legal = jnp.bool_(True)",
+            "probes::a_label_beyond_the_classes_is_seen_by_closed_forms",
+        ),
+    ),
+    *of(
         "_linalg/_inverse.py",
         (
             "a residual of the digits that there are",
@@ -2053,6 +2068,12 @@ FAULTS = [
     *of(
         "lda.py",
         (
+            "what eigenvectors lose stays lost",
+            "more = jnp.where(shrinkage < 1, rough(left * part), 0)",
+            "more = jnp.zeros_like(found)",
+            "resample::a_closed_form_is_as_good_as_its_statistics",
+        ),
+        (
             "the whole form in a bias",
             "bias = jnp.log(jnp.where(priors > 0, priors, 1)) - form / 2",
             "bias = jnp.log(jnp.where(priors > 0, priors, 1)) - form",
@@ -2269,6 +2290,12 @@ FAULTS = [
     ),
     *of(
         "_batch/_folds.py",
+        (
+            "a class that is too small is what could not be judged",
+            "known = judged | (info.status == Status.CLASS_TOO_SMALL)",
+            "known = judged",
+            "probes::a_target_of_one_class_leaves_its_neighbours_untouched",
+        ),
         (
             "the labels that are given are not among those of the draws",
             "return jnp.where(given, y, _draws.permuted(key, y, strata))",

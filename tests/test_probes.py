@@ -158,7 +158,7 @@ def test_shuffled_labels_are_the_same_rows_dealt_anew(kind):
     x, y, folds = drawn()
     y[:, 0] = x[0, :, 0] > 0
     weight = np.ones(N)
-    weight[:10], x[:, :10] = 0, np.nan
+    weight[:10], x[:, :10], y[:10] = 0, np.nan, 7
     auc, data = metrics.roc_auc, (x, y, folds)
     options = given | {"sample_weight": weight}
     params, info, report = probes.select(fit, auc, *data, key=KEY, **options)
@@ -256,6 +256,13 @@ def test_what_is_wrong_is_said(wrong, error, said):
     given = {"fit": logistic.fit, "x": x, "y": y, "l2": L2} | wrong
     with pytest.raises(error, match=said):
         probes.sweep(given.pop("fit"), given.pop("x"), given.pop("y"), **given)
+
+
+def test_a_label_beyond_the_classes_is_seen_by_closed_forms():
+    x, y, _ = drawn()
+    y[0, 1] = 2
+    with pytest.raises(ValueError, match="target 1, shrinkage 0: y"):
+        probes.sweep(lda.fit, x[0], y, shrinkage=SHRINKAGE)
 
 
 def test_junk_in_one_layer_is_said_and_is_felt_there_alone():

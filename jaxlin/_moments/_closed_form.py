@@ -153,6 +153,7 @@ def still(held: Held, x: jax.Array, y: jax.Array, weight: jax.Array, k: int) -> 
     mean = dot(rows.weight, held.x)
     square = dot((held.x * rows.weight[:, None]).T, held.x)
     scatter = square - mean[:, None] * mean[None, :]
+    scatter = (scatter + scatter.T) / 2  # products round apart above and below the diagonal
     sound = valid & _apart(jnp.diagonal(scatter), jnp.diagonal(square))
     return Still(rows.weight, total, mean, held.origin, held.unit, scatter, sound)
 

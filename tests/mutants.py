@@ -2094,8 +2094,8 @@ FAULTS = [
         ),
         (
             "a singular matrix is regular",
-            "return params, at.sound & told & regular & valid & present",
-            "return params, at.sound & told & valid & present",
+            "return params, entropy + objective / 2, at.sound & told & regular & valid & present",
+            "return params, entropy + objective / 2, at.sound & told & valid & present",
             "resample::a_closed_form_says_where_it_would_lose_digits",
         ),
         (
@@ -2264,15 +2264,9 @@ FAULTS = [
             "resample::the_labels_observed_are_as_good_as_themselves",
         ),
         (
-            "a loss is taken for a gain",
-            "return metric not in (metrics.log_loss, metrics.brier)",
-            "return metric not in (metrics.log_loss,)",
-            "resample::losses_are_known_to_be_losses",
-        ),
-        (
             "one bool is asked for of a tree of metrics",
-            "jax.tree.broadcast(_larger(metric, larger_is_better), value)",
-            "jax.tree.map(lambda _: _larger(metric, None), value)",
+            "jax.tree.broadcast(_folds.larger_is_better(metric, larger_is_better), value)",
+            "jax.tree.map(lambda _: _folds.larger_is_better(metric, None), value)",
             "resample::each_metric_of_a_tree_has_its_null_and_p_value",
         ),
         (
@@ -2290,6 +2284,12 @@ FAULTS = [
     ),
     *of(
         "_batch/_folds.py",
+        (
+            "a loss is taken for a gain",
+            "return metric not in (metrics.log_loss, metrics.brier)",
+            "return metric not in (metrics.log_loss,)",
+            "resample::losses_are_known_to_be_losses",
+        ),
         (
             "a class that is too small is what could not be judged",
             "known = judged | (info.status == Status.CLASS_TOO_SMALL)",
@@ -2310,8 +2310,8 @@ FAULTS = [
         ),
         (
             "a selection begins at 0",
-            'given = options | {"l2": penalty} | ({"init": start} if warm else {})',
-            'given = options | {"l2": penalty}',
+            'given = options | {swept: penalty} | ({"init": start} if warm else {})',
+            "given = options | {swept: penalty}",
             "resample::fits_of_a_selection_begin_where_those_of_stronger_penalties_lead",
         ),
     ),

@@ -320,10 +320,11 @@ CASES: dict[str, list[Case]] = {
     "probes.sweep": [
         case(
             lambda x, y, l2, **more: probes.sweep(mean_difference, x, y, l2=l2, **more),
-            normal(2, N, D),
+            *data,
             classes(2, N, 2),
             positive(3),
         )
+        for data in ((normal(2, N, D),), (normal(N, D),))
     ],
     "probes.select": [
         case(

@@ -140,9 +140,9 @@ def select(
 
     Returns:
       `(params, info, report)`: the fits to all rows with the penalties chosen, leading axes layer
-      and target, each only where given; and a Report, whose values have the penalties last. A
-      target whose penalty could not be judged is NaN, of status CLASS_TOO_SMALL where that is why,
-      else INVALID_DATA.
+      and target, each only where given; and a Report, whose values have the penalties last. Where
+      no penalty could be judged l2 is NaN, and so are the params, of status INVALID_DATA; of a
+      target of one class they are their limit, of status CLASS_TOO_SMALL.
 
     Raises:
       TypeError: the fit has no such penalty; labels of several targets are no integers.
@@ -199,8 +199,8 @@ def _job(
     if sample_weight is not None:
         sample_weight = _checks.real(sample_weight, "sample_weight").astype(dtype)
         if sample_weight.shape not in ((n,), y.shape[::-1]):
-            said = f"expected shape {(n,)} or {y.shape[::-1]}" if y.ndim == 2 else f"({n},)"
-            raise ValueError(f"sample_weight: {said}, got {sample_weight.shape}")
+            said = f"({n},)" + (f" or {y.shape[::-1]}" if y.ndim == 2 else "")
+            raise ValueError(f"sample_weight: expected shape {said}, got {sample_weight.shape}")
         sample_weight = sample_weight.T
     if weights is not None:
         _words.refuse_splits(weights, "weights")

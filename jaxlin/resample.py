@@ -596,7 +596,8 @@ def select(
       `(params, info, l2)`: the fit to all rows, and the penalty it was made with, `()` or `(d,)`.
       Nested selection is a vmap over `sample_weight`.
 
-      Where no penalty could be judged both are NaN, and the status INVALID_DATA; eagerly it raises.
+      Where no penalty could be judged both are NaN, and the status INVALID_DATA, or of one class
+      CLASS_TOO_SMALL, with params at their limit; eagerly it raises.
 
     Raises:
       TypeError: the fit has no penalty.

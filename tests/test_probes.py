@@ -199,8 +199,8 @@ def test_half_precision_stays_as_it_lies():
     found = probes.select(logistic.fit, metrics.accuracy, half, y, folds, l2=L2)
     wide = half.astype(jnp.float32)
     expected = probes.select(logistic.fit, metrics.accuracy, wide, y, folds, l2=L2)
-    np.testing.assert_allclose(found[0].weights, expected[0].weights, 1e-3, 1e-4)
-    np.testing.assert_allclose(found[2].values, expected[2].values, atol=0.02)
+    np.testing.assert_allclose(found[0].weights, expected[0].weights, 1e-5, 1e-6)
+    np.testing.assert_allclose(found[2].values, expected[2].values, atol=1e-6)
 
 
 def test_under_jit_and_vmap_it_is_what_it_is():
@@ -248,6 +248,11 @@ def test_derivatives_are_those_of_the_fits(kind):
         ({"y": np.zeros((N, T))}, TypeError, "y: expected integer or bool"),
         ({"y": np.full((N, T), 2)}, ValueError, "layer 0, target 0, l2 0: y"),
         ({"sample_weight": np.ones(3)}, ValueError, "sample_weight: expected shape"),
+        (
+            {"y": np.zeros(N, int), "sample_weight": np.ones(3)},
+            ValueError,
+            "expected shape .60,., g",
+        ),
         ({"fit": jaxlin.lda}, TypeError, "fit: expected a function"),
     ],
 )

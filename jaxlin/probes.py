@@ -36,7 +36,7 @@ class Report(NamedTuple):
     values: `(layers, t, p)`, the mean of the metric over the folds that could be judged; NaN where
       none could
     errors: `(layers, t, p)`, its standard error; NaN with fewer than two such folds
-    status: `(layers, t, p)`, the largest status of the fits of all folds
+    status: `(layers, t, p)`, the largest of the fits of all folds and of all rows
     l2: `(layers, t)`, the penalty chosen, or the shrinkage; NaN where nothing could be judged
     shuffled: the same for labels dealt at random, or None
     """

@@ -628,7 +628,8 @@ def select(
         at_once = min(_folds.SIDE_BY_SIDE, most) if _folds.is_warm(fit, problem.options) else most
     static = (fit, metric, problem.static, rule, most, at_once)
     found = _folds.run(_folds.select, static, problem, at_once, False, problem.weights, l2)
-    _folds.raise_if_invalid(fit, found.infos, problem, jnp.repeat(l2, problem.folds, axis=0))
+    infos = jax.tree.map(lambda a: a[:, :-1], found.infos)
+    _folds.raise_if_invalid(fit, infos, problem, jnp.repeat(l2, problem.folds, axis=0))
     _paths.raise_if_unjudged(found.values, found.judged)
     return found.params, found.info, found.penalty
 

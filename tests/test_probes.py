@@ -263,6 +263,15 @@ def test_what_is_wrong_is_said(wrong, error, said):
         probes.sweep(given.pop("fit"), given.pop("x"), given.pop("y"), **given)
 
 
+@pytest.mark.parametrize("kind", ["logistic", "lda"])
+def test_junk_that_no_fold_trains_on_is_said(kind):
+    fit, given = FITS[kind]
+    x, y, folds = drawn()
+    x[0, np.flatnonzero(folds[0] == 0)[0], 1] = np.nan
+    with pytest.raises(ValueError, match=r"target 0, .* 0: x"):
+        probes.select(fit, metrics.accuracy, x[0], y, folds[0], **given)
+
+
 def test_a_label_beyond_the_classes_is_seen_by_closed_forms():
     x, y, _ = drawn()
     y[0, 1] = 2

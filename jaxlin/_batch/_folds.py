@@ -306,7 +306,7 @@ class Selected(NamedTuple):
     params, info: of the fit to all rows with the penalty chosen
     penalty: NaN where nothing could be judged, as the params are
     values: `(m, folds)`, of the metric
-    infos: `(m, folds)`
+    infos: `(m, folds + 1)`, the last of all rows
     judged: `()` bool
     """
 
@@ -371,7 +371,7 @@ def chosen(rule, l2, whole, values, infos) -> Selected:
         info=info._replace(status=status),
         penalty=jnp.where(judged, l2[at], jnp.nan),
         values=values,
-        infos=jax.tree.map(lambda a: a[:, :-1], infos),
+        infos=infos,
         judged=judged,
     )
 

@@ -10,7 +10,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from jaxlin import _linalg, features
 from jaxlin._base import _checks, _codes
+from jaxlin._data import _fold, _prepare
 from jaxlin._linalg import dot
 from jaxlin.types import Hyperplane, Linear
 
@@ -219,6 +221,46 @@ def between(params: Linear, i: Any, j: Any) -> Hyperplane:
     return Hyperplane(weights=weights[j] - weights[i] + lost, bias=bias[j] - bias[i] + lost)
 
 
+def patterns(params: Hyperplane | Linear, x: Any, *, sample_weight: Any = None) -> jax.Array:
+    """How the columns move with the scores: the pattern that belongs to a filter.
+
+    Weights are a filter, large also on columns that only take noise away. The pattern is
+    cov(x) w / var(s), of several scores cov(x) W' cov(s)^-1, the slopes of the columns in them
+    (Haufe et al. 2014, "On the interpretation of weight vectors of linear models in multivariate
+    neuroimaging", equation 6). That of `lda.fit` to two classes is along the difference of their
+    means. Scores that do not vary, or are given by the others, are left out: by the
+    pseudo-inverse.
+
+    Args:
+      params: a Hyperplane or a Linear.
+      x: `(n, d)`, the rows that the params were fitted to.
+      sample_weight: `(n,)`, nonnegative; a row of weight 0 is absent.
+
+    Returns:
+      `(d,)` for a Hyperplane, `(k, d)` for a Linear, in units of the columns per unit of a score;
+      NaN if the data are not valid.
+
+    Raises:
+      ValueError: as `scores`; x is no table.
+
+    Example: class 1 is told by the first column once the second has taken away their noise.
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import linear
+      >>> from jaxlin.types import Hyperplane
+      >>> noise, y = jnp.array([1.0, -1.0, 1.0, -1.0]), jnp.array([0.0, 0.0, 1.0, 1.0])
+      >>> x = jnp.stack([y + noise, noise], axis=1)
+      >>> plane = Hyperplane(weights=jnp.array([1.0, -1.0]), bias=jnp.array(-0.5))
+      >>> linear.patterns(plane, x).tolist()
+      [1.0, 0.0]
+    """
+    x = _checks.matrix(x)
+    weights, _, _ = _aligned(params, x[:1])
+    dtype = _checks.working_dtype(x)
+    given = _checks.optional(sample_weight, x.shape[:1], dtype, "sample_weight")
+    found = _patterns(jnp.atleast_2d(weights.astype(dtype)), x, given)
+    return found if _is_linear(params) else found[0]
+
+
 def from_hyperplanes(params: Hyperplane) -> Linear:
     """A vmapped Hyperplane, one plane per class, as the Linear of one-vs-rest.
 
@@ -265,6 +307,27 @@ def to_hyperplanes(params: Linear) -> Hyperplane:
     if not _is_linear(params):
         raise ValueError(f"params: expected a Linear, weights (k, d), got {params.weights.shape}")
     return Hyperplane(weights=params.weights, bias=params.bias)
+
+
+@jax.jit
+def _patterns(weights, x, sample_weight):
+    scaler = features.standardizer(x, sample_weight=sample_weight)
+    y = jnp.zeros(len(x), jnp.int32)
+    data = _checks.Table(x=x, y=y, sample_weight=sample_weight, feature_mask=None)
+    rows, _, valid = _prepare.prepare(data, num_classes=1)
+    # In units of the columns and of each score squares neither overflow nor vanish.
+    filters = weights * scaler.scale[None, :]
+    unit = 1 / _linalg.power_of_two(jnp.max(jnp.abs(filters), axis=1))
+
+    def moments(block):
+        z = features.standardize(scaler, block.x)
+        scores = dot(z, (filters * unit[:, None]).T)
+        weighted = block.weight[:, None] * scores
+        return (dot(weighted.T, scores), dot(weighted.T, z)), ()
+
+    (square, mixed), _ = _fold.fold(moments, rows)
+    found = unit[:, None] * dot(_linalg.pseudo_inverse(square, unit=unit).matrix, mixed)
+    return jnp.where(valid, found * scaler.scale[None, :], jnp.nan)
 
 
 def _is_linear(params: Hyperplane | Linear) -> bool:

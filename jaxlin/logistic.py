@@ -364,5 +364,7 @@ def _nothing(k: int, d: int, dtype: Any) -> Hyperplane:
     return Hyperplane(weights=jnp.zeros(d, dtype), bias=jnp.zeros((), dtype))
 
 
-_traits.declare(fit, loss=_LOSS, skips=True, nothing=_nothing, together=_plan.many_together)
+_traits.declare(
+    fit, loss=_LOSS, skips=True, nothing=_nothing, lean=True, together=_plan.many_together
+)
 _traits.declare(fit_firth, skips=True)

@@ -90,7 +90,7 @@ def sweep(
     job, given = _job(fit, x, y, None, l2, shrinkage, sample_weight, None, options)
     single = given.values.ndim == 0
     given = given._replace(values=jnp.atleast_1d(given.values))
-    params, info = _sweeps.sweep(_of_size(job, given), given)
+    params, info = _sweeps.sweep(_sweeps.of_size(job, given), given)
     _raise_if_invalid(job, given, info.status)
     if not single:
         return params, info
@@ -167,7 +167,7 @@ def select(
         raise ValueError(f"{job.swept}: expected shape (p,), got {given.values.shape}")
     larger = bool(_folds.larger_is_better(metric, larger_is_better))
     job = job._replace(metric=metric, rule=(larger, bool(one_standard_error)))
-    found, shuffled = _sweeps.select(_of_size(job, given), given)
+    found, shuffled = _sweeps.select(_sweeps.of_size(job, given), given)
     _raise_if_invalid(job, given, found.infos.status)
     report = _report(found, None if shuffled is None else _report(shuffled, None))
     return found.params, found.info, report
@@ -215,7 +215,8 @@ def _job(
     several = y.ndim == 2 and len(y) > 1
     offered = _closed_form.offered(fit, options, labels=True) if shared and several else None
     closed = offered is not None and swept in offered[0].options
-    job = _sweeps.Job(fit, split.static, swept, closed)
+    together = _folds.goes_together(fit, x, options)
+    job = _sweeps.Job(fit, split.static, swept, closed, together)
     return job, _sweeps.Given(x, y, sample_weight, values, split.traced, weights, key)
 
 
@@ -232,11 +233,6 @@ def _swept(fit, l2, shrinkage, dtype) -> tuple[str, jax.Array]:
     if values.ndim > 1 or not values.size:
         raise ValueError(f"{name}: expected a number or shape (p,), got {values.shape}")
     return name, values
-
-
-def _of_size(job: _sweeps.Job, given: _sweeps.Given) -> _sweeps.Job:
-    options = dict(job.options) | given.traced
-    return _sweeps.of_size(job, given, _folds.goes_together(job.fit, given.x, options))
 
 
 def _raise_if_invalid(job: _sweeps.Job, given: _sweeps.Given, status: jax.Array) -> None:

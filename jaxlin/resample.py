@@ -507,7 +507,8 @@ def permutation_test(
     static = (fit, metric, problem.static, draws, size)
     arguments = (problem.weights, key, strata)
     found = _folds.run(_folds.permutation_test, static, problem, size * folds, closed, *arguments)
-    value, null, info = found
+    value, info = jax.tree.map(lambda a: a[0], found)
+    null = jax.tree.map(lambda a: a[1:], found[0])
     _folds.raise_if_invalid(fit, info, problem)
     larger = jax.tree.broadcast(_folds.larger_is_better(metric, larger_is_better), value)
     return value, null, jax.tree.map(_p_value, value, null, larger)
@@ -551,7 +552,8 @@ def regularization_path(
     if alone and _platform.on_one_cpu() and _folds.is_warm(fit, problem.options):
         size = min(_folds.SIDE_BY_SIDE, size)
     static = (fit, problem.static, size)
-    params, info = _folds.run(_folds.path, static, problem, size, False, l2.astype(problem.dtype))
+    l2 = l2.astype(problem.dtype)
+    params, info = _folds.run(_folds.path, static, problem, size, False, l2, l2=l2)
     _folds.raise_if_invalid(fit, info, problem, l2)
     return params, info
 
@@ -627,7 +629,7 @@ def select(
         most = min(LIKE_LANES, most)
         at_once = min(_folds.SIDE_BY_SIDE, most) if _folds.is_warm(fit, problem.options) else most
     static = (fit, metric, problem.static, rule, most, at_once)
-    found = _folds.run(_folds.select, static, problem, at_once, False, problem.weights, l2)
+    found = _folds.run(_folds.select, static, problem, at_once, False, problem.weights, l2, l2=l2)
     infos = jax.tree.map(lambda a: a[:, :-1], found.infos)
     _folds.raise_if_invalid(fit, infos, problem, jnp.repeat(l2, problem.folds, axis=0))
     _paths.raise_if_unjudged(found.values, found.judged)

@@ -297,4 +297,4 @@ def _nothing(k: int, d: int, dtype: Any) -> Linear:
     return Linear(weights=jnp.zeros((k, d), dtype), bias=jnp.zeros(k, dtype))
 
 
-_traits.declare(fit, loss=_LOSS, nothing=_nothing, together=_plan.many_together)
+_traits.declare(fit, loss=_LOSS, nothing=_nothing, lean=True, together=_plan.many_together)

@@ -27,6 +27,7 @@ from jaxlin import (
     softmax,
     svm,
 )
+from jaxlin._base import _lean
 
 FILE = pathlib.Path(__file__).with_suffix(".json")
 SMALL, LARGE = (300, 10), (50_000, 50)
@@ -51,12 +52,14 @@ FITS: dict[str, tuple[Callable, tuple[int, int]]] = {
     "svm.fit_hard_margin": (svm.fit_hard_margin, SMALL),
     "svm.fit_crammer_singer": (partial(svm.fit_crammer_singer, l2=0.1, num_classes=3), SMALL),
 }
-# By ways of calling: with a penalty that is traced, as lanes of labels over one x, and its slopes.
+# By ways of calling: with a penalty that is traced, as lanes of labels over one x, as lanes that a
+# combinator tries first, and its slopes.
 SMOOTH = ["least_squares.fit", "logistic.fit", "softmax.fit", "svm.fit, squared"]
 WAYS = {
     "alone": list(FITS),
     "traced": [*SMOOTH, "logistic.fit, 50,000 rows", "softmax.fit, 50,000 rows", "svm.fit"],
     "lanes": [*SMOOTH, "lda.fit", "svm.fit"],
+    "lean": ["logistic.fit", "logistic.fit, 50,000 rows", "softmax.fit, 50,000 rows"],
     "derivative": [*SMOOTH, "lda.fit", "qda.fit", "gaussian.fit"],
 }
 PROGRAMS = [(name, way) for way, names in WAYS.items() for name in names]
@@ -73,6 +76,10 @@ def fusions(name: str, way: str) -> int:
     elif way == "lanes":
         labels = jax.ShapeDtypeStruct((4, *shape[:1]), jnp.int32)
         program, given = jax.vmap(fit, (None, 0)), (x, labels)
+    elif way == "lean":
+        labels = jax.ShapeDtypeStruct((4, *shape[:1]), jnp.int32)
+        lean = _lean.of(partial(fit, l2=0.1), penalised=True)
+        program, given = jax.vmap(lean, (None, 0)), (x, labels)
     elif way == "derivative":
 
         def size(x, y):

@@ -774,6 +774,12 @@ FAULTS = [
     *of(
         "_smooth/_risk.py",
         (
+            "a penalty of nothing is one",
+            "unsettled |= ~jnp.all(l2 > 0)",
+            "pass",
+            "lean::what_is_not_settled_is_run_again",
+        ),
+        (
             "what was not looked at is sound",
             "found = theta, info, unsettled | ~problem.bounded",
             "found = theta, info, unsettled",
@@ -1250,6 +1256,42 @@ FAULTS = [
             "return 1 / jnp.sum((root / f.scale[None, :]) ** 2)",
             "return jnp.sum((root / f.scale[None, :]) ** 2)",
             "logistic::collinear_columns_give_the_minimum_norm_optimum",
+        ),
+    ),
+    *of(
+        "_base/_lean.py",
+        (
+            "what is not settled is let be",
+            "if not _is_unsettled(found):",
+            "if True:",
+            "lean::what_is_not_settled_is_run_again",
+        ),
+        (
+            "a penalty is taken for granted",
+            "penalised = bool(np.all(np.asarray(l2) > 0))",
+            "penalised = True",
+            "lean::a_penalty_that_may_be_none_is_not_taken_for_one",
+        ),
+    ),
+    *of(
+        "_smooth/_axes.py",
+        (
+            "a residual that rises once is at the floor",
+            "PATIENCE = 3",
+            "PATIENCE = 1",
+            "lean::lanes_of_any_penalty_are_settled_in_single_precision",
+        ),
+        (
+            "a lane ends at its bound",
+            "MARGIN = 0.25",
+            "MARGIN = 1.0",
+            "lean::lanes_of_any_penalty_are_settled_in_single_precision",
+        ),
+        (
+            "what is left is settled",
+            "return outcome._replace(unsettled=left)",
+            "return outcome",
+            "lean::a_bound_that_is_not_met_is_for_the_whole_program_to_judge",
         ),
     ),
     *of(

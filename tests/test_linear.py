@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jaxlin
-from jaxlin import linear
+from jaxlin import lda, linear, softmax
 from jaxlin.types import Gaussian, Hyperplane, Linear
 
 D, K = 3, 4
@@ -241,3 +241,70 @@ def test_dtypes(params):
     assert linear.scores(params, np.ones((5, D), np.int32)).dtype == np.float64
     whole = jax.tree.map(lambda a: np.ones_like(a, np.int64), params)
     assert np.all(np.asarray(linear.scores(whole, 0.5 * np.ones((5, D)))) == 2.5)
+
+
+# --- patterns -------------------------------------------------------------------------------------
+
+PATTERN_X = np.random.default_rng(1).normal(size=(50, 4)) @ np.array(
+    [[2, 1, 0, 3], [0, 1, 1, 0], [0, 0, 0.1, 0], [0, 0, 0, 1.0]]
+) + 100 * np.arange(4)
+PATTERN_Y = (PATTERN_X[:, 0] + np.random.default_rng(2).normal(size=50) > 0).astype(int)
+
+
+def test_a_pattern_is_the_covariance_with_the_scores():
+    plane = Hyperplane(weights=jnp.array([1.0, -2.0, 0.5, 0.0]), bias=jnp.array(3.0))
+    covariance = np.cov(PATTERN_X.T)
+    expected = covariance @ plane.weights / (plane.weights @ covariance @ plane.weights)
+    np.testing.assert_allclose(linear.patterns(plane, PATTERN_X), expected, 1e-11)
+    three = Linear(weights=RNG.normal(size=(3, 4)), bias=jnp.zeros(3))
+    inner = three.weights @ covariance @ three.weights.T
+    expected = np.linalg.solve(inner, three.weights @ covariance)
+    np.testing.assert_allclose(linear.patterns(three, PATTERN_X), expected, 1e-9)
+
+
+def test_the_pattern_of_lda_is_along_the_difference_of_the_means():
+    plane = linear.between(lda.fit(PATTERN_X, PATTERN_Y)[0], 0, 1)
+    pattern = linear.patterns(plane, PATTERN_X)
+    means = [PATTERN_X[c == PATTERN_Y].mean(0) for c in (0, 1)]
+    share = pattern / (means[1] - means[0])
+    np.testing.assert_allclose(share, share[0], 1e-9)
+    assert share[0] > 0
+
+
+def test_patterns_of_scores_of_sum_zero_are_of_least_norm():
+    y = np.arange(50) % 3
+    params, _ = softmax.fit(PATTERN_X, y)
+    scores = np.asarray(linear.scores(params, PATTERN_X))
+    mixed = np.cov(PATTERN_X.T) @ params.weights.T
+    expected = (mixed @ np.linalg.pinv(np.cov(scores.T), rcond=1e-9)).T
+    np.testing.assert_allclose(linear.patterns(params, PATTERN_X), expected, 1e-6, 1e-8)
+
+
+def test_patterns_count_rows_by_their_weight_and_know_no_other():
+    plane = Hyperplane(weights=jnp.array([1.0, -2.0, 0.5, 0.0]), bias=jnp.array(3.0))
+    weight = np.arange(50) % 3
+    x = np.where(weight[:, None] == 0, np.nan, PATTERN_X)
+    expected = linear.patterns(plane, np.repeat(PATTERN_X, weight, axis=0))
+    np.testing.assert_allclose(linear.patterns(plane, x, sample_weight=weight), expected, 1e-10)
+    assert np.isnan(linear.patterns(plane, x)).all()
+    np.testing.assert_array_equal(
+        linear.patterns(plane._replace(weights=jnp.zeros(4)), x[weight > 0]), 0
+    )
+
+
+def test_patterns_have_the_units_of_the_columns_over_those_of_the_scores():
+    plane = Hyperplane(weights=jnp.array([1.0, -2.0, 0.5, 0.0], jnp.float32), bias=jnp.float32(3.0))
+    x, unit = (PATTERN_X / 300).astype(np.float32), 2.0 ** np.array([-60, 30, 56, 0], np.float32)
+    moved = plane._replace(weights=plane.weights / unit)
+    expected = linear.patterns(plane, x) * unit
+    np.testing.assert_array_equal(linear.patterns(moved, x * unit), expected)
+    less = plane._replace(weights=plane.weights * np.float32(2.0**-60))
+    np.testing.assert_array_equal(linear.patterns(less, x), linear.patterns(plane, x) * 2.0**60)
+
+
+def test_patterns_refuse_what_is_no_table():
+    plane = Hyperplane(weights=jnp.ones(4), bias=jnp.zeros(()))
+    with pytest.raises(ValueError, match="x: expected"):
+        linear.patterns(plane, np.ones(4))
+    with pytest.raises(ValueError, match="x: expected shape"):
+        linear.patterns(plane, np.ones((5, 3)))

@@ -17,6 +17,7 @@ class Traits(NamedTuple):
     skips: whether rows of weight 0 may as well be left out, so that rows can be gathered
     method: an `_iterate.Method`, of a solver
     nothing: `(k, d, dtype)` -> zeros in the place of the params
+    lean: whether it is one of those that `_lean` may make so
     together: `(shape, dtype, options)` -> whether lanes of one x of this shape are found together,
       in products with x, so that none holds a matrix
     """
@@ -27,6 +28,7 @@ class Traits(NamedTuple):
     skips: bool = False
     method: Any = None
     nothing: Callable[[int, int, Any], Any] | None = None
+    lean: bool = False
     together: Callable[[tuple[int, ...], Any, dict[str, Any]], bool] | None = None
 
 
@@ -45,7 +47,7 @@ def of(f: Callable) -> Traits:
 def passed_on(fit: Callable) -> dict[str, Any]:
     """What a fit made of another offers as that does."""
     traits = of(fit)
-    return {"nothing": traits.nothing, "together": traits.together}
+    return {"nothing": traits.nothing, "lean": traits.lean, "together": traits.together}
 
 
 def bare(f: Callable, options: dict[str, Any]) -> tuple[Callable, dict[str, Any]]:

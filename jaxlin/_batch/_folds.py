@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlin import metrics
-from jaxlin._base import _checks, _dispatch, _options, _traits, _words
+from jaxlin._base import _checks, _dispatch, _lean, _options, _traits, _words
 from jaxlin._batch import _draws, _lanes, _paths
 from jaxlin._moments import _closed_form
 from jaxlin.types import Info, Status
@@ -79,20 +79,28 @@ def _lane_bytes(problem: Given) -> int:
     return _lanes.lane_bytes(n, d, problem.dtype, together=problem.together)
 
 
-def run(function, static, problem: Given, at_once: int, closed: bool, *others):
+def run(function, static, problem: Given, at_once: int, closed: bool, *others, l2=None):
     """`function(*static, data, *others)`, which does so many fits at once, as one program.
 
-    `closed`: whether by closed forms, which derivatives do without.
+    Args:
+      static: the fit first.
+      closed: whether by closed forms, which derivatives do without.
+      l2: what the fits are called with, unless that is among the options.
     """
     size = at_once * _lane_bytes(problem)
-    return _compiled(function, static, size, closed, problem.data, *others)
+
+    program = functools.partial(_compiled, function, static, size, closed)
+    if l2 is None:
+        l2 = _traits.bare(static[0], problem.options)[1].get("l2", 0.0)
+    return _lean.first(program, static[0], problem.together, l2, (problem.data, *others))
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
-def _compiled(function, static, size, closed, data, *others):
-    program = functools.partial(function, *static)
+@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
+def _compiled(function, static, size, closed, penalised, arguments):
+    fit, *static = static
+    program = functools.partial(function, _lean.of(fit, penalised), *static)
     plain = functools.partial(program, closed=False) if closed else None
-    return _lanes.bounded(program, size, plain)(data, *others)
+    return _lanes.bounded(program, size, plain)(*arguments)
 
 
 def refit(fit, static, size, data, weights, *, closed=True):
@@ -204,6 +212,7 @@ def _mean_of(values):
 
 
 def permutation_test(fit, metric, static, draws, size, data, weights, key, strata, *, closed=True):
+    """The values and Infos `(draws + 1, ...)`, those of the labels that were given first."""
     x, y, sample_weight, traced = data
     options = _options.join(_options.Options(static, traced))
     if sample_weight is not None:
@@ -233,9 +242,7 @@ def permutation_test(fit, metric, static, draws, size, data, weights, key, strat
     valid = Info(jnp.zeros(folds, jnp.int32), jnp.zeros(folds, jnp.int32), real, real)
     lanes = jnp.arange(draws + 1) == 0, jnp.concatenate([keys[:1], keys])
     of_labels = _quick_folds(fit, metric, data, options, weights, closed)
-    found = _lanes.chunked(usual, lanes, size, None if of_labels is None else quick)
-    value, info = jax.tree.map(lambda a: a[0], found)
-    return value, jax.tree.map(lambda a: a[1:], found[0]), info
+    return _lanes.chunked(usual, lanes, size, None if of_labels is None else quick)
 
 
 def _quick_folds(fit, metric, data, options, weights, closed):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxlin._base import _options, _platform
+from jaxlin._base import _lean, _options, _platform
 from jaxlin._batch import _draws, _folds, _lanes
 from jaxlin._moments import _closed_form
 from jaxlin.types import Info, Status
@@ -28,6 +28,7 @@ class Job(NamedTuple):
 
     swept: the name of the option that the penalties are
     closed: whether by a closed form where that is sound
+    together: whether lanes of the fit are found together, and hold no Hessian
     targets: at a time
     size: bytes that these hold
     metric, rule: of a selection; see `_folds.select`
@@ -37,6 +38,7 @@ class Job(NamedTuple):
     options: tuple[tuple[str, Any], ...]
     swept: str
     closed: bool
+    together: bool
     targets: int = 1
     size: int = 1
     metric: _folds.Metric | None = None
@@ -64,18 +66,14 @@ class Given(NamedTuple):
     key: jax.Array | None = None
 
 
-def of_size(job: Job, given: Given, together: bool) -> Job:
-    """The job, so many targets at a time that what they hold has a bound.
-
-    Args:
-      together: whether lanes of the fit are found together, and hold no Hessian.
-    """
+def of_size(job: Job, given: Given) -> Job:
+    """The job, so many targets at a time that what they hold has a bound."""
     (n, d), dtype = given.x.shape[-2:], given.values.dtype
     folds = 1 if given.weights is None else len(given.weights) + 1
     if job.closed:
         each, room = 2 * n * dtype.itemsize, SCORES_BYTES
     else:
-        each = _lanes.lane_bytes(n, d, dtype, together=together)
+        each = _lanes.lane_bytes(n, d, dtype, together=job.together)
         room = _lanes.PROGRAMS_BYTES[False]
     each *= len(given.values) * folds
     count = (1 if given.y.ndim == 1 else len(given.y)) * (1 if given.key is None else 2)
@@ -85,18 +83,25 @@ def of_size(job: Job, given: Given, together: bool) -> Job:
 
 def sweep(job: Job, given: Given) -> tuple[Any, Info]:
     """`(params, info)` of each layer, target and penalty."""
-    return _run(_sweep, job, given)
+    return _first(_sweep, job, given)
 
 
 def select(job: Job, given: Given) -> tuple[_folds.Selected, _folds.Selected | None]:
     """The choice for each layer and target, and the same for labels dealt at random."""
-    return _run(_select, job, given)
+    return _first(_select, job, given)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def _run(function, job, given):
+def _first(function, job, given):
+    l2 = given.values if job.swept == "l2" else given.traced.get("l2", 0.0)
+    run = functools.partial(_run, function, job)
+    return _lean.first(run, job.fit, job.together, l2, (given,))
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def _run(function, job, penalised, arguments):
+    job = job._replace(fit=_lean.of(job.fit, penalised))
     plain = functools.partial(function, job._replace(closed=False)) if job.closed else None
-    return _lanes.bounded(functools.partial(function, job), job.size, plain)(given)
+    return _lanes.bounded(functools.partial(function, job), job.size, plain)(*arguments)
 
 
 def _sweep(job, given):

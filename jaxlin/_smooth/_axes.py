@@ -29,8 +29,8 @@ from jaxlin._smooth._newton import Outcome
 from jaxlin._smooth._record import Spec
 
 # Steps that L-BFGS knows, and turns after which a lane is left to Newton's method: with a Hessian,
-# which then takes a few steps, or by conjugate gradients. At 10,000 x 1,024, 100 classes, these
-# took 25 s where 50 turns more took one.
+# which then takes a few steps; by conjugate gradients, which at 10,000 x 1,024, 100 classes, took
+# 25 s where 50 turns more took one; or to a program that is not lean.
 MEMORY, TURNS = 10, {True: 60, False: 400}
 # The mean curvature on the way to the optimum, of that at 0.
 CURVED = 0.8
@@ -38,10 +38,14 @@ CURVED = 0.8
 # digits, or all that float32 has. It is of J's own root, which is small where classes are all but
 # separated.
 DECREMENT = {4: 1e-4, 8: 1e-11}
+# The residual, of its bound, at which a lane ends: the last step may raise it a little.
+MARGIN = 0.25
 # Of the fall that a slope promises what is asked, and units of rounding that hide one.
 DECREASE, NOISE_ULPS = 0.1, 4
 # A refused step is tried again this much shorter, down to this length.
 SHORTER, SHORTEST = 0.3, 1e-3
+# Turns in a row, of next to no decrement, in which the residual does not fall: the dtype's floor.
+PATIENCE = 3
 # Of what a chunk of lanes holds: scores, labels, slopes and steps.
 CHUNK_BYTES = 64 * 2**20
 
@@ -65,6 +69,7 @@ class Run(NamedTuple):
     moves, changes: `(MEMORY, L, m, p)` of v and of grad, by turns; weight: `(MEMORY, L)`, 1 over
       their inner product, or 0 where there is no pair
     stretch: `()`, of the first inverse
+    idle: turns in a row in which nothing has fallen
     near: whether the residual has passed and J has no more to fall
     """
 
@@ -80,6 +85,7 @@ class Run(NamedTuple):
     weight: jax.Array
     stretch: jax.Array
     steps: jax.Array
+    idle: jax.Array
     near: jax.Array
     done: jax.Array
 
@@ -245,6 +251,8 @@ def _solved(spec, finish, turns, shared: Shared, z, principal, lanes) -> Outcome
     )
     passed = outcome.certified & (jnp.maximum(point.residual, point.noise) <= tol)
     left = ~(separated | passed) & jnp.any(problem.used, axis=1)
+    if not spec.complete:
+        return outcome._replace(unsettled=left)
     order, count = jnp.argsort(~left, stable=True), jnp.sum(left, dtype=jnp.int32)
 
     def one(carry):
@@ -302,10 +310,10 @@ def _descended(spec, turns, shared: Shared, principal, problem: Problem, start, 
         length = jnp.where(accept, 1, SHORTER * run.length)
         least = DECREMENT[dtype.itemsize] ** 2 * jnp.minimum(1, taken(value, run.value))
         small, fallen = -_inner(grad, step) <= least, residual < run.residual
+        idle = jnp.where(small & ~fallen, run.idle + 1, 0)
         residual = taken(residual, run.residual)
-        near = jnp.where(run.done, run.near, small & (residual <= tol))
-        # At the floor of the dtype nothing is left to gain, nor does the residual fall.
-        stuck = small & ~fallen | (length < SHORTEST) | ~jnp.isfinite(expected)
+        near = jnp.where(run.done, run.near, small & (residual <= MARGIN * tol))
+        stuck = (idle >= PATIENCE) | (length < SHORTEST) | ~jnp.isfinite(expected)
         return Run(
             v=taken(v, run.v),
             scores=taken(scores, run.scores),
@@ -319,6 +327,7 @@ def _descended(spec, turns, shared: Shared, principal, problem: Problem, start, 
             weight=weight,
             stretch=stretch,
             steps=run.steps + accept.astype(jnp.int32),
+            idle=idle,
             near=near,
             done=run.done | near | stuck | (residual == 0),
         ), turn + 1
@@ -340,6 +349,7 @@ def _descended(spec, turns, shared: Shared, principal, problem: Problem, start, 
         weight=none[:, :, 0, 0],
         stretch=one,
         steps=jnp.zeros(count, jnp.int32),
+        idle=jnp.zeros(count, jnp.int32),
         near=residual == 0,
         done=residual == 0,
     )

@@ -68,6 +68,8 @@ class Spec(NamedTuple):
       needed
     penalised: whether every l2 is positive, where that matters and is known
     polished: whether Newton's method tries a step after the residual has passed
+    trusted: whether x is read once less, as what is no number in it is seen as the frame is made;
+      what the others are then is for the complete program to tell
     """
 
     loss: Loss
@@ -76,6 +78,7 @@ class Spec(NamedTuple):
     complete: bool = True
     penalised: bool | None = None
     polished: bool = True
+    trusted: bool = False
 
 
 def bend_of(loss: Loss) -> Bend:

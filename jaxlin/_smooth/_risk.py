@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlin import _linalg, solvers
-from jaxlin._base import _batched, _checks, _loops, _mesh, _platform, _traced
+from jaxlin._base import _batched, _checks, _lean, _loops, _mesh, _platform, _traced
 from jaxlin._batch import _lanes
 from jaxlin._data import _prepare, _rows
 from jaxlin._linalg import _implicit
@@ -87,20 +87,13 @@ def prepare(
 
     What else is given makes no difference to them, or lanes of it would no longer share them.
     """
-    trusted = _is_trusted(spec, data)
-    rows, _, valid = _prepare.prepare(data, num_classes=num_classes, offset=offset, trusted=trusted)
+    rows, _, valid = _prepare.prepare(
+        data, num_classes=num_classes, offset=offset, trusted=spec.trusted
+    )
     valid &= jnp.all((l2 >= 0) & jnp.isfinite(l2)) & (tol >= 0)
     if max_steps is not None:
         valid &= max_steps >= 0
     return rows, valid
-
-
-def _is_trusted(spec: Spec, rows: _rows.Rows | _checks.Table) -> bool:
-    """Whether x is read once less, as what is no number in it is seen as the frame is made.
-
-    What the others are then is for the complete program to tell.
-    """
-    return not spec.complete and rows.x.size > _plan.NEWTON_ENTRIES
 
 
 def begin(
@@ -151,13 +144,21 @@ def run(program: Any, spec: Spec, k: int, data: _checks.Table, l2: jax.Array, *r
     planned = functools.partial(_plan.plan, shape=data.x.shape, m=k - 1, devices=_devices(data))
     if planned(spec._replace(penalised=None)).space is Space.FEATURES:
         spec = spec._replace(penalised=spec.penalised or None)  # the same program
+    lean = _lean.how()
+    if lean is not None:
+        spec = spec._replace(complete=False, penalised=lean or spec.penalised)
+        (params, info), unsettled = _traced.anywhere(program)(spec, k, data, l2, *rest)
+        if lean:  # a penalty may have been multiplied by what is too small for it
+            unsettled |= ~jnp.all(l2 > 0)
+        return params, _lean.told(info, unsettled)
     if not _checks.concrete((data, l2, rest)):
         return _traced.anywhere(program)(spec, k, data, l2, *rest)[0]
     if data.x.size <= FEW_ENTRIES and _platform.on_cpu():
         program = _platform.quickly(program)
     plan = planned(spec)
     if plan.lean:
-        lean = spec._replace(complete=False)
+        trusted = data.x.size > _plan.NEWTON_ENTRIES
+        lean = spec._replace(complete=False, trusted=trusted)
         if plan.method is Method.NEWTON:
             lean = lean._replace(penalised=None)  # the same program
         found, unsettled = program(lean, k, data, l2, *rest)
@@ -271,7 +272,7 @@ def _framed(spec, solve, rows, l2, init, tol, max_steps, basis, usable):
     def solved(rows, l2, init, tol, max_steps, basis, usable, **options):
         problem = _frame.make(rows, l2, spec.bias, basis)
         problem = problem._replace(used=problem.used & usable)
-        if not _is_trusted(spec, rows):
+        if not spec.trusted:
             found = solve(problem, init, tol, max_steps, **options)
         else:
             sound = _frame.empty_unless_bounded(problem)
@@ -382,7 +383,7 @@ def _solved_by_features(spec, problem, init, tol, max_steps, *, doubted=True, pl
             proved = jnp.bool_(False) if newton else _matrix_free.is_coercive(problem)
             return found._replace(certified=found.certified | proved)
 
-        turns = _axes.TURNS[plan.finished]
+        turns = _axes.TURNS[plan.finished and spec.complete]
         outcome = _axes.solve(spec, problem, start, tol, alone, finish, turns)
     else:
         outcome = alone(problem, start, tol)

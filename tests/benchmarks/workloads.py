@@ -3,6 +3,7 @@
 Shapes: `n` examples, `d` features, `k` classes.
 """
 
+import itertools
 import math
 from collections.abc import Callable
 from functools import partial
@@ -563,15 +564,37 @@ def logistic_bootstrap(dtype, draws, n, d) -> Workload:
     )
 
 
-def probes(dtype, n, d, concepts=12, penalties=10, correlated=False) -> Workload:
-    """Many labels and penalties to one x, the penalties traced; the last fit is judged."""
+def _concepts(dtype, n, d, concepts, penalties, correlated):
+    """x, labels `(concepts, n)`, and penalties."""
     x, _ = _drawn(dtype, n, d, 2, correlated)
     # Units differ less than the axes do, as in what people standardise first.
     x = (x / x.std(0)).astype(dtype)
     rng = np.random.default_rng(1)
     scores = x @ rng.normal(size=(d, concepts)) / math.sqrt(d)
     y = (1.5 * scores + rng.logistic(size=scores.shape) > 0).astype(int).T
-    l2 = np.logspace(0, -4, penalties).astype(dtype)
+    return x, y, np.logspace(0, -4, penalties).astype(dtype)
+
+
+def _concepts_loop(layers, y, l2) -> dict[str, tuple[Run, ...]]:
+    """scikit-learn, a fit to each layer, concept and penalty at a time."""
+
+    def loop(**options):
+        for x, own, penalty in itertools.product(layers, y, l2):
+            peer = LogisticRegression(C=1 / (float(penalty) * len(x)), max_iter=3_000, **options)
+            peer.fit(x, own)
+        return peer
+
+    return {
+        f"scikit-learn {name}, loop": tuple(
+            partial(loop, solver=name, tol=tol) for tol in (1e-5, 1e-6)
+        )
+        for name in ("lbfgs", "newton-cholesky")
+    }
+
+
+def probes(dtype, n, d, concepts=12, penalties=10, correlated=False) -> Workload:
+    """Many labels and penalties to one x, the penalties traced; the last fit is judged."""
+    x, y, l2 = _concepts(dtype, n, d, concepts, penalties, correlated)
     device, labels, traced = jnp.asarray(x), jnp.asarray(y), jnp.asarray(l2)
 
     @jax.jit
@@ -582,22 +605,27 @@ def probes(dtype, n, d, concepts=12, penalties=10, correlated=False) -> Workload
         found = jax.vmap(of_labels)(ys)
         return jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), found)
 
-    def loop(**options):
-        for own in y:
-            for penalty in l2:
-                peer = LogisticRegression(C=1 / (float(penalty) * n), max_iter=3_000, **options)
-                peer.fit(x, own)
-        return peer
-
     return Workload(
         ours=lambda: fit(device, labels, traced),
-        peers={
-            f"scikit-learn {name}, loop": tuple(
-                partial(loop, solver=name, tol=tol) for tol in (1e-5, 1e-6)
-            )
-            for name in ("lbfgs", "newton-cholesky")
-        },
+        peers=_concepts_loop([x], y, l2),
         **_last_of_logistic(x, y[-1], np.ones(n, dtype), float(l2[-1])),
+    )
+
+
+def sweep(dtype, n, d, concepts, penalties=10, layers=1) -> Workload:
+    """`probes.sweep`, its columns correlated; the last fit is judged."""
+    x, y, l2 = _concepts(dtype, n, d, concepts, penalties, correlated=True)
+    turned = [np.roll(x, layer, axis=1) * dtype(1 + layer) for layer in range(layers)]
+    device, labels, traced = jnp.asarray(np.stack(turned)), jnp.asarray(y.T), jnp.asarray(l2)
+
+    def ours():
+        found = jaxlin.probes.sweep(jaxlin.logistic.fit, device, labels, l2=traced)
+        return jax.tree.map(lambda a: a.reshape(-1, *a.shape[3:]), found)
+
+    return Workload(
+        ours=ours,
+        peers=_concepts_loop(turned, y, l2),
+        **_last_of_logistic(turned[-1], y[-1], np.ones(n, dtype), float(l2[-1])),
     )
 
 
@@ -753,6 +781,10 @@ ALL: dict[str, Callable[[Any], Workload]] = {
     "logistic-12-labels-10-penalties-of-2000x256": partial(probes, n=2_000, d=256),
     "logistic-12-labels-10-penalties-of-2000x256-correlated": partial(
         probes, n=2_000, d=256, correlated=True
+    ),
+    "probes-24-concepts-10-penalties-of-20000x768": partial(sweep, n=20_000, d=768, concepts=24),
+    "probes-12-layers-12-concepts-10-penalties-of-5000x256": partial(
+        sweep, n=5_000, d=256, concepts=12, layers=12
     ),
     "logistic-breast-cancer-10-folds-50-penalties": cross_validation,
     "logistic-digits-45-pairs": one_vs_one,

@@ -14,6 +14,9 @@ The targets and penalties of a layer are found together, in products of x with a
 forms (`lda.fit`, `least_squares.fit`) make the statistics of x once for all targets. Layers come
 one after the other, and what a layer holds beside x does not grow with the number of targets.
 
+Of the directions that are found, that of `lda.fit` at a shrinkage of 1 is the difference of the
+means, and `linear.patterns` says what moves with the score.
+
 Shapes: `n` examples, `d` features, `t` targets, `p` penalties.
 """
 

@@ -1,7 +1,7 @@
 """Lean programs of many fits find what the whole ones do, and are not the last word elsewhere."""
 
-import functools
 import itertools
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -35,15 +35,15 @@ def of_one_penalty(f):
     return lambda *given, l2, **options: f(*given, l2=l2[0], **options)
 
 
-drawn_anew = functools.partial(resample.permutation_test, KEY, draws=3)
+drawn_anew = partial(resample.permutation_test, KEY, draws=3)
 COMBINATORS = {
     "refit": of_one_penalty(resample.refit),
-    "cross_validate": of_one_penalty(functools.partial(by_folds, resample.cross_validate)),
-    "permutation_test": of_one_penalty(functools.partial(by_folds, drawn_anew)),
-    "select": functools.partial(by_folds, resample.select),
-    "regularization_path": functools.partial(over_rows, resample.regularization_path),
-    "probes.sweep": functools.partial(over_rows, probes.sweep),
-    "probes.select": functools.partial(by_folds, probes.select, key=KEY),
+    "cross_validate": of_one_penalty(partial(by_folds, resample.cross_validate)),
+    "permutation_test": of_one_penalty(partial(by_folds, drawn_anew)),
+    "select": partial(by_folds, resample.select),
+    "regularization_path": partial(over_rows, resample.regularization_path),
+    "probes.sweep": partial(over_rows, probes.sweep),
+    "probes.select": partial(by_folds, probes.select, key=KEY),
 }
 
 
@@ -66,14 +66,15 @@ def programs(monkeypatch):
     """How each program that runs is made."""
     made = []
 
-    def first(run, *rest):
-        def noted(penalised, given):
-            made.append(penalised)
-            return run(penalised, given)
+    def noted(f, *given):
+        made.append(given[-2])
+        return f(*given)
 
-        return plain(noted, *rest)
+    def first(run, *rest):
+        return plain(partial(noted, run.func, *run.args), *rest)
 
     plain = _lean.first
+    monkeypatch.setattr(_lean, "_LEFT", set())
     monkeypatch.setattr(_lean, "first", first)
     return made
 
@@ -110,7 +111,7 @@ USUAL = {
 def test_what_is_found_is_what_the_whole_program_finds(name, case, programs):
     fit, given, l2 = CASES[case]
     options = {"num_classes": 3} if fit is softmax.fit else {}
-    run = functools.partial(COMBINATORS[name], fit, **options)
+    run = partial(COMBINATORS[name], fit, **options)
     found = run(*given, l2=l2)
     assert programs in ([True], [False]), "what is settled is not run again"
     expected = jax.jit(run)(*given, l2=l2)
@@ -139,6 +140,8 @@ def test_what_is_not_settled_is_run_again(programs):
     _, info = resample.refit(logistic.fit, x, y, folds)
     assert programs == [False, None]
     assert np.all(np.asarray(info.status) == Status.RANK_DEFICIENT)
+    resample.refit(logistic.fit, x[::-1], y[::-1], folds)
+    assert programs == [False, None, None], "nor tried again"
     x, y = np.array([[-2.0], [-1.0], [0.0], [0.0], [1.0], [2.0]]), np.array([0, 0, 0, 1, 1, 1])
     _, info = resample.refit(logistic.fit, x, y, np.ones((2, 6)))
     assert np.all(np.asarray(info.status) == Status.QUASI_SEPARABLE)

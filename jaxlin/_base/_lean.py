@@ -3,7 +3,7 @@
 What a program holds is compiled whether it is used or not, and few fits need the proofs for optima
 that are at infinity, or are many, or the steps for those that are hard to find. So whoever has
 concrete data first runs a program whose fits are lean, and the whole one only where a lane could
-not be settled, which it says in the place of its status.
+not be settled, which it says in the place of its status; from then on that one at once.
 """
 
 import contextvars
@@ -20,6 +20,8 @@ from jaxlin.types import Info
 
 # In the place of a status: the largest of any that it is among.
 UNSETTLED = 100
+# Programs that once have left a lane unsettled, with the shapes that they are for.
+_LEFT: set[Any] = set()
 _HOW: contextvars.ContextVar[bool | None] = contextvars.ContextVar("how", default=None)
 
 
@@ -58,22 +60,27 @@ def of(fit: Callable, penalised: bool | None) -> Callable:
     return lean
 
 
-def first(run: Callable, fit: Callable, together: bool, l2: Any, arguments: Any) -> Any:
+def first(run: functools.partial, fit: Callable, together: bool, l2: Any, arguments: Any) -> Any:
     """`run(penalised, arguments)`, a program of many fits, lean where that settles all of them.
 
     Args:
-      run: makes its fits by `of`; all that it returns of their status is in its Infos.
+      run: makes its fits by `of`; all that it returns of their status is in its Infos. Of a
+        jitted function and what is static of it.
       fit: what it runs.
       together: whether its lanes are found together, which without a penalty settles none.
       l2: all that the fits are called with.
       arguments: of the program.
     """
-    if _traits.of(fit).lean and _checks.concrete((l2, arguments)):
-        penalised = bool(np.all(np.asarray(l2) > 0))
-        if penalised or not together:
-            found = run(penalised, arguments)
-            if not _is_unsettled(found):
-                return found
+    if not (_traits.of(fit).lean and _checks.concrete((l2, arguments))):
+        return run(None, arguments)
+    penalised = bool(np.all(np.asarray(l2) > 0))
+    leaves, structure = jax.tree.flatten(arguments)
+    program = run.func, run.args, structure, *((np.shape(a), jnp.result_type(a)) for a in leaves)
+    if program not in _LEFT and (penalised or not together):
+        found = run(penalised, arguments)
+        if not _is_unsettled(found):
+            return found
+        _LEFT.add(program)
     return run(None, arguments)
 
 

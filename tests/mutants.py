@@ -1277,7 +1277,7 @@ FAULTS = [
         "_smooth/_axes.py",
         (
             "a residual that rises once is at the floor",
-            "PATIENCE = 3",
+            "PATIENCE = 8",
             "PATIENCE = 1",
             "lean::lanes_of_any_penalty_are_settled_in_single_precision",
         ),
@@ -1286,6 +1286,12 @@ FAULTS = [
             "MARGIN = 0.25",
             "MARGIN = 1.0",
             "lean::lanes_of_any_penalty_are_settled_in_single_precision",
+        ),
+        (
+            "a column of one value in a lane's rows is in play",
+            "seen = problem.unit > 0",
+            "seen = problem.spread > 0",
+            "lean::columns_that_few_rows_have_hold_up_no_lane",
         ),
         (
             "what is left is settled",

@@ -133,6 +133,19 @@ def test_lanes_of_any_penalty_are_settled_in_single_precision(programs):
     assert programs == [True] and found[1].status == Status.CONVERGED
 
 
+def test_columns_that_few_rows_have_hold_up_no_lane(programs):
+    """In folds without these rows the columns are constant, and their penalty is another."""
+    rng = np.random.default_rng(0)
+    n, d, rare = 300, 40, 20
+    x = np.abs(rng.normal(size=(n, d)) + rng.normal(size=(n, 1))).astype(np.float32)
+    x[:, :rare] *= rng.permuted(np.arange(n)[:, None] < np.ones(rare), axis=0) / 16
+    y = (x[:, -1] + rng.logistic(size=n) > 1).astype(int)
+    folds = resample.kfold(KEY, n, folds=5)
+    fit = resample.on_standardized(logistic.fit)
+    _, info, _ = resample.select(fit, metrics.accuracy, x, y, folds, l2=L2.astype(np.float32))
+    assert programs == [True] and info.status == Status.CONVERGED
+
+
 def test_what_is_not_settled_is_run_again(programs):
     """Columns that others give, a plane that all but separates, and a penalty that underflows."""
     x, y, folds = drawn(60, 3)

@@ -45,7 +45,7 @@ DECREASE, NOISE_ULPS = 0.1, 4
 # A refused step is tried again this much shorter, down to this length.
 SHORTER, SHORTEST = 0.3, 1e-3
 # Turns in a row, of next to no decrement, in which the residual does not fall: the dtype's floor.
-PATIENCE = 3
+PATIENCE = 8
 # Of what a chunk of lanes holds: scores, labels, slopes and steps.
 CHUNK_BYTES = 64 * 2**20
 
@@ -364,8 +364,7 @@ def _descended(spec, turns, shared: Shared, principal, problem: Problem, start, 
 def _evaluation(spec: Spec, shared: Shared, problem: Problem, shape) -> Callable:
     """`f(v, scores)` -> J `(L,)`, its gradient in v `(L, m, p)`, and the residual `(L,)`."""
     z, bend = shared.framed, _record.bend_of(spec.loss)
-    spread, penalty = problem.spread[:, None, :], _penalty(problem)
-    live = (spread > 0) & problem.used[:, :, None]
+    spread, penalty, live = problem.spread[:, None, :], _penalty(problem), _live(problem)
 
     def of_lane(problem, scores):
         problem = _joined(shared, problem)
@@ -390,8 +389,7 @@ def _evaluation(spec: Spec, shared: Shared, problem: Problem, shape) -> Callable
 
 def _first_inverse(spec: Spec, shared: Shared, principal, problem: Problem, dtype) -> Callable:
     """`f(grad (L, m, p))`, about its product with the inverse Hessian on the way to the optimum."""
-    (values, axes), penalty = principal, _penalty(problem)
-    live = (problem.spread > 0)[:, None, :] & problem.used[:, :, None]
+    (values, axes), penalty, live = principal, _penalty(problem), _live(problem)
 
     def curve_of(problem):
         return _light.curve_at_origin(spec, _joined(shared, problem))
@@ -409,11 +407,20 @@ def _first_inverse(spec: Spec, shared: Shared, principal, problem: Problem, dtyp
     return first_inverse
 
 
+def _live(problem: Problem) -> jax.Array:
+    """The coordinates in play, `(L, m, p)`.
+
+    Of a column that is of one value in a lane's rows the weight is 0. Its penalty, beside the
+    variance that it has in the rows of others, would be felt in all axes.
+    """
+    return (problem.unit > 0)[:, None, :] & problem.used[:, :, None]
+
+
 def _penalty(problem: Problem) -> jax.Array:
     """Of v, `(L, 1, p)`."""
-    spread = problem.spread
-    square = jnp.where(spread > 0, spread, 1) ** 2
-    return jnp.where(spread > 0, problem.penalty / square, 0)[:, None, :]
+    seen = problem.unit > 0
+    square = jnp.where(seen, problem.spread, 1) ** 2
+    return jnp.where(seen, problem.penalty / square, 0)[:, None, :]
 
 
 def _of_basis(problem: Problem, v: jax.Array) -> jax.Array:

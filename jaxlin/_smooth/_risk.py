@@ -139,16 +139,16 @@ def run(program: Any, spec: Spec, k: int, data: _checks.Table, l2: jax.Array, *r
     What a program holds is compiled whether it is used or not, and most problems need none of the
     proofs for singular Hessians and for optima at infinity. Without them that takes half as long;
     so an eager call tries it first; of few entries, compiled for this call and not for thousands to
-    come. Traced, the program must be complete.
+    come. Traced, the program must be complete, unless many fits are to be `_lean`.
     """
     planned = functools.partial(_plan.plan, shape=data.x.shape, m=k - 1, devices=_devices(data))
     if planned(spec._replace(penalised=None)).space is Space.FEATURES:
         spec = spec._replace(penalised=spec.penalised or None)  # the same program
-    lean = _lean.how()
-    if lean is not None:
-        spec = spec._replace(complete=False, penalised=lean or spec.penalised)
+    positive = _lean.how()
+    if positive is not None:
+        spec = spec._replace(complete=False, penalised=positive or spec.penalised)
         (params, info), unsettled = _traced.anywhere(program)(spec, k, data, l2, *rest)
-        if lean:  # a penalty may have been multiplied by what is too small for it
+        if positive:  # a penalty may have been multiplied by what is too small for it
             unsettled |= ~jnp.all(l2 > 0)
         return params, _lean.told(info, unsettled)
     if not _checks.concrete((data, l2, rest)):

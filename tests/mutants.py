@@ -1268,8 +1268,8 @@ FAULTS = [
         ),
         (
             "a penalty is taken for granted",
-            "penalised = bool(np.all(np.asarray(l2) > 0))",
-            "penalised = True",
+            "bool(np.all(given > 0))",
+            "True",
             "lean::a_penalty_that_may_be_none_is_not_taken_for_one",
         ),
     ),

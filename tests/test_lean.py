@@ -189,6 +189,12 @@ def test_a_fit_of_the_users_own_is_whole(programs):
     assert _lean.how() is None
 
 
+@pytest.mark.parametrize("l2", [None, "none"])
+def test_a_penalty_that_is_no_number_is_named(l2):
+    with pytest.raises(TypeError, match="l2: expected numbers"):
+        resample.refit(logistic.fit, *drawn(60, 3), l2=l2)
+
+
 def test_a_fault_leaves_nothing_behind():
     x, y, folds = drawn(60, 3)
     with pytest.raises(TypeError):

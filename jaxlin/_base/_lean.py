@@ -51,8 +51,9 @@ def told(info: Info, unsettled: jax.Array) -> Info:
     return info._replace(status=jnp.where(unsettled, UNSETTLED, info.status))
 
 
+@functools.cache
 def of(fit: Callable, penalised: bool | None) -> Callable:
-    """The fit, lean unless `penalised` is None."""
+    """The fit, lean unless `penalised` is None; the same function for the same fit."""
     if penalised is None:
         return fit
     lean = Lean(fit)
@@ -64,8 +65,8 @@ def first(run: functools.partial, fit: Callable, together: bool, l2: Any, argume
     """`run(penalised, arguments)`, a program of many fits, lean where that settles all of them.
 
     Args:
-      run: makes its fits by `of`; all that it returns of their status is in its Infos. Of a
-        jitted function and what is static of it.
+      run: a jitted function, bound to what is static of it, that makes its fits by `of`; all that
+        it returns of their status is in its Infos.
       fit: what it runs.
       together: whether its lanes are found together, which without a penalty settles none.
       l2: all that the fits are called with.
@@ -73,7 +74,8 @@ def first(run: functools.partial, fit: Callable, together: bool, l2: Any, argume
     """
     if not (_traits.of(fit).lean and _checks.concrete((l2, arguments))):
         return run(None, arguments)
-    penalised = bool(np.all(np.asarray(l2) > 0))
+    given = np.asarray(l2)  # what is no number the fit is to name
+    penalised = given.dtype.kind in "biuf" and bool(np.all(given > 0))
     leaves, structure = jax.tree.flatten(arguments)
     program = run.func, run.args, structure, *((np.shape(a), jnp.result_type(a)) for a in leaves)
     if program not in _LEFT and (penalised or not together):

@@ -88,7 +88,6 @@ def run(function, static, problem: Given, at_once: int, closed: bool, *others, l
       l2: what the fits are called with, unless that is among the options.
     """
     size = at_once * _lane_bytes(problem)
-
     program = functools.partial(_compiled, function, static, size, closed)
     if l2 is None:
         l2 = _traits.bare(static[0], problem.options)[1].get("l2", 0.0)

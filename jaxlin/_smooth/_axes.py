@@ -19,9 +19,9 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg
-from jaxlin._base import _batched, _checks, _loops, _traced
+from jaxlin._base import _batched, _loops, _traced
 from jaxlin._batch import _lanes
-from jaxlin._data import _rows
+from jaxlin._data import _fold, _rows
 from jaxlin._linalg import dot
 from jaxlin._smooth import _frame, _light, _matrix_free, _passes, _plan, _record, _scoring
 from jaxlin._smooth._frame import Problem
@@ -46,16 +46,19 @@ DECREASE, NOISE_ULPS = 0.1, 4
 SHORTER, SHORTEST = 0.3, 1e-3
 # Turns in a row, of next to no decrement, in which the residual does not fall: the dtype's floor.
 PATIENCE = 8
-# Of what a chunk of lanes holds: scores, labels, slopes and steps.
+# Of what a chunk of lanes holds: scores and slopes of a block, and steps.
 CHUNK_BYTES = 64 * 2**20
 
 
 class Shared(NamedTuple):
-    """What is the same for all lanes of a Problem, which has None in its place."""
+    """What is the same for all lanes of a Problem, which has None in its place.
+
+    ok: `(n,)`, whether a row of x is finite and within the safe range, whatever its label
+    """
 
     x: jax.Array
     feature_mask: jax.Array | None
-    framed: Any
+    ok: Any
     centre: jax.Array
     scale: jax.Array
 
@@ -63,7 +66,7 @@ class Shared(NamedTuple):
 class Run(NamedTuple):
     """Where all lanes are, `L` before every shape.
 
-    v: `(m, p)`, theta as the columns see it; scores: `(K, n)` of it, without offset
+    v: `(m, p)`, theta as the columns see it
     value, residual: `()`; grad: `(m, p)`, in v
     step: `(m, p)`, to be tried next, by its `length ()`
     moves, changes: `(MEMORY, L, m, p)` of v and of grad, by turns; weight: `(MEMORY, L)`, 1 over
@@ -74,7 +77,6 @@ class Run(NamedTuple):
     """
 
     v: jax.Array
-    scores: jax.Array
     value: jax.Array
     grad: jax.Array
     residual: jax.Array
@@ -135,15 +137,15 @@ def _pays(spec: Spec, problem: Problem, batched: Problem) -> bool:
 
 def _apart(problem: Problem) -> tuple[Shared, Problem]:
     rows = problem.rows
-    shared = Shared(rows.x, rows.feature_mask, rows.framed, problem.centre, problem.scale)
     nothing: Any = None
-    bare = rows._replace(x=nothing, feature_mask=None, framed=None)
+    shared = Shared(rows.x, rows.feature_mask, nothing, problem.centre, problem.scale)
+    bare = rows._replace(x=nothing, feature_mask=None, ok=nothing)
     return shared, problem._replace(rows=bare, centre=nothing, scale=nothing)
 
 
 def _joined(shared: Shared, problem: Problem) -> Problem:
-    x, feature_mask, framed, centre, scale = shared
-    rows = problem.rows._replace(x=x, feature_mask=feature_mask, framed=framed)
+    x, feature_mask, ok, centre, scale = shared
+    rows = problem.rows._replace(x=x, feature_mask=feature_mask, ok=ok)
     return problem._replace(rows=rows, centre=centre, scale=scale)
 
 
@@ -184,35 +186,31 @@ def _together(spec: Spec, finish: Callable, turns: int) -> Callable:
 def _in_chunks(spec: Spec, finish: Callable, turns: int, shared: Shared, lanes) -> Outcome:
     problem, start, _ = lanes
     count, m, p = start.shape
-    k = m if problem.basis is None else m + 1
-    each = start.dtype.itemsize * (6 * k * len(shared.x) + 3 * MEMORY * m * p)
-    z = _columns(shared, p)
-    principal = _principal(z, len(shared.centre))
-    solved = functools.partial(_solved, spec, finish, turns, shared, z, principal)
-    size = max(1, min(count, CHUNK_BYTES // each))
-    return solved(lanes) if size >= count else _lanes.in_turn(solved, lanes, size)
+    shared = shared._replace(ok=_rows.usable(shared.x, shared.feature_mask))
+    size, k = _rows.block_rows(p, _light.LIGHT_ENTRIES), m if problem.basis is None else m + 1
+    each = start.dtype.itemsize * (6 * k * size + 3 * MEMORY * m * p)
+    solved = functools.partial(_solved, spec, finish, turns, shared, _principal(shared, p))
+    most = max(1, min(count, CHUNK_BYTES // each))
+    return solved(lanes) if most >= count else _lanes.in_turn(solved, lanes, most)
 
 
-def _columns(shared: Shared, p: int) -> jax.Array:
-    """`(n, p)`, what all lanes see of x: 0 where it holds no number, in rows that none may use."""
-    dtype = shared.centre.dtype
-    x = shared.x.astype(dtype)
-    keep = jnp.abs(x) <= _checks.safe_range(dtype)
-    if shared.feature_mask is not None:
-        keep &= shared.feature_mask[None, :]
-    z = (jnp.where(keep, x, 0) - shared.centre[None, :]) * shared.scale[None, :]
-    return jnp.concatenate([z, jnp.ones((len(z), p - z.shape[1]), dtype)], axis=1)
-
-
-def _principal(z: jax.Array, d: int) -> tuple[jax.Array, jax.Array]:
+def _principal(shared: Shared, p: int) -> tuple[jax.Array, jax.Array]:
     """Variances `(p,)`, and axes `(p, p)` as columns, of columns of unit variance.
 
     The bias is that of centred columns, and an axis of its own.
     """
-    p, dtype = z.shape[1], z.dtype
-    square = dot(z.T, z) / len(z)
-    mean = square[-1, :d] if p > d else jnp.zeros(d, dtype)
-    square = square[:d, :d] - mean[:, None] * mean[None, :]
+    n, d = shared.x.shape
+    dtype = shared.centre.dtype
+    each = jnp.full(n, 1 / n, dtype)
+    rows = _rows.Rows(shared.x, each, each, None, shared.ok, shared.feature_mask)
+
+    def sums(block):
+        z = (block.x - shared.centre[None, :]) * shared.scale[None, :]
+        return (dot((block.weight[:, None] * z).T, z), dot(block.weight, z)), ()
+
+    (square, mean), _ = _fold.fold(sums, rows, _light.LIGHT_ENTRIES)
+    mean = mean if p > d else jnp.zeros(d, dtype)
+    square = square - mean[:, None] * mean[None, :]
     diagonal = jnp.diagonal(square)
     scale = jax.lax.rsqrt(jnp.where(diagonal > 0, diagonal, 1))
     values, axes = _linalg.eigh(square * scale[:, None] * scale[None, :])
@@ -223,18 +221,17 @@ def _principal(z: jax.Array, d: int) -> tuple[jax.Array, jax.Array]:
     return _frame.with_bias(jnp.maximum(values, 0), 1, p > d), whole
 
 
-def _solved(spec, finish, turns, shared: Shared, z, principal, lanes) -> Outcome:
+def _solved(spec, finish, turns, shared: Shared, principal, lanes) -> Outcome:
     """A chunk of lanes: found, judged by a pass of their own, and those that are left finished."""
     problem, start, tol = lanes
-    held = shared._replace(framed=z)
-    run = _descended(spec, turns, held, principal, problem, start, tol)
+    run = _descended(spec, turns, shared, principal, problem, start, tol)
     spread = problem.spread[:, None, :]
     # The step that would come next is known, and a digit more; the pass below is of where it leads.
     v = run.v + jnp.where(run.near[:, None, None], run.step, 0)
     theta = jnp.where(spread > 0, v / jnp.where(spread > 0, spread, 1), 0)
 
     def judged(problem, theta):
-        return _light.light(spec, _joined(held, problem), theta)
+        return _light.light(spec, _joined(shared, problem), theta)
 
     point = jax.vmap(judged)(problem, theta)
     coercive = jax.vmap(lambda own: _matrix_free.is_coercive(_joined(shared, own)))(problem)
@@ -271,20 +268,15 @@ def _solved(spec, finish, turns, shared: Shared, z, principal, lanes) -> Outcome
 @_traced.once("spec", "turns")
 def _descended(spec, turns, shared: Shared, principal, problem: Problem, start, tol) -> Run:
     """The steps, in all lanes until each is done."""
-    z, (count, m, p), dtype = shared.framed, start.shape, start.dtype
+    (count, m, p), dtype = start.shape, start.dtype
     eps = float(jnp.finfo(dtype).eps)
-    evaluated = _evaluation(spec, shared, problem, (count, m, p))
+    evaluated = _evaluation(spec, shared, problem)
     first_inverse = _first_inverse(spec, shared, principal, problem, dtype)
-
-    def images(v):
-        """Scores `(L, K, n)`."""
-        return dot(_of_basis(problem, v).reshape(-1, p), z.T).reshape(count, -1, len(z))
 
     def advance(carry):
         run, turn = carry
-        length = run.length[:, None, None]
-        v, scores = run.v + length * run.step, run.scores + length * images(run.step)
-        value, grad, residual = evaluated(v, scores)
+        v = run.v + run.length[:, None, None] * run.step
+        value, grad, residual = evaluated(v)
         expected = -_inner(run.grad, run.step) * run.length
         # Within rounding a fall is told by the slope (Hager and Zhang 2005, "A new conjugate
         # gradient method with guaranteed descent and an efficient line search", section 3).
@@ -316,7 +308,6 @@ def _descended(spec, turns, shared: Shared, principal, problem: Problem, start, 
         stuck = (idle >= PATIENCE) | (length < SHORTEST) | ~jnp.isfinite(expected)
         return Run(
             v=taken(v, run.v),
-            scores=taken(scores, run.scores),
             value=taken(value, run.value),
             grad=grad,
             residual=residual,
@@ -333,12 +324,10 @@ def _descended(spec, turns, shared: Shared, principal, problem: Problem, start, 
         ), turn + 1
 
     v = start * problem.spread[:, None, :]
-    scores = images(v)
-    value, grad, residual = evaluated(v, scores)
+    value, grad, residual = evaluated(v)
     one, none = jnp.ones(count, dtype), jnp.zeros((MEMORY, count, m, p), dtype)
     init = Run(
         v=v,
-        scores=scores,
         value=value,
         grad=grad,
         residual=residual,
@@ -361,30 +350,28 @@ def _descended(spec, turns, shared: Shared, principal, problem: Problem, start, 
     return jax.lax.while_loop(unfinished, advance, (init, jnp.int32(0)))[0]
 
 
-def _evaluation(spec: Spec, shared: Shared, problem: Problem, shape) -> Callable:
-    """`f(v, scores)` -> J `(L,)`, its gradient in v `(L, m, p)`, and the residual `(L,)`."""
-    z, bend = shared.framed, _record.bend_of(spec.loss)
-    spread, penalty, live = problem.spread[:, None, :], _penalty(problem), _live(problem)
+def _evaluation(spec: Spec, shared: Shared, problem: Problem) -> Callable:
+    """`f(v)` -> J `(L,)`, its gradient in v `(L, m, p)`, and the residual `(L,)`."""
+    bend, penalty, live = _record.bend_of(spec.loss), _penalty(problem), _live(problem)
 
-    def of_lane(problem, scores):
-        problem = _joined(shared, problem)
-        rows = problem.rows
-        held = (rows.weight > 0)[None, :]
-        scores = jnp.where(held, _scoring.in_front(problem, rows, scores), 0)
-        value, slope, _ = bend.sides(scores, rows.y)
-        return _linalg.inner(rows.weight, value), rows.weight[None, :] * slope
+    def of_lane(own, v, penalty, live):
+        problem = _joined(shared, own)
 
-    def residual_of(problem, grad):
-        return _passes.residual(_joined(shared, problem), grad)
+        def sums(block):
+            z, held = _frame.columns(problem, block), (block.weight > 0)[None, :]
+            scores = dot(_frame.of_basis(problem, v), z.T)
+            scores = jnp.where(held, _scoring.in_front(problem, block, scores), 0)
+            value, slope, _ = bend.sides(scores, block.y)
+            pull = block.weight[None, :] * slope
+            return (_linalg.inner(block.weight, value), dot(pull, z)), ()
 
-    def evaluated(v, scores):
-        value, pull = jax.vmap(of_lane)(problem, scores)
-        columns = dot(pull.reshape(-1, len(z)), z).reshape(len(value), -1, shape[2])
-        grad = jnp.where(live, _in_basis(problem, columns) + penalty * v, 0)
-        value = value + _inner(penalty * v, v) / 2
-        return value, grad, jax.vmap(residual_of)(problem, grad * spread)
+        entries = _light.light_entries(problem)
+        (value, columns), _ = _fold.fold(sums, problem.rows, entries)
+        grad = jnp.where(live, _frame.in_basis(problem, columns.T).T + penalty * v, 0)
+        residual = _passes.residual(problem, grad * problem.spread[None, :])
+        return value + jnp.sum(penalty * v**2) / 2, grad, residual
 
-    return evaluated
+    return lambda v: jax.vmap(of_lane)(problem, v, penalty, live)
 
 
 def _first_inverse(spec: Spec, shared: Shared, principal, problem: Problem, dtype) -> Callable:
@@ -421,14 +408,6 @@ def _penalty(problem: Problem) -> jax.Array:
     seen = problem.unit > 0
     square = jnp.where(seen, problem.spread, 1) ** 2
     return jnp.where(seen, problem.penalty / square, 0)[:, None, :]
-
-
-def _of_basis(problem: Problem, v: jax.Array) -> jax.Array:
-    return v if problem.basis is None else jax.vmap(dot)(problem.basis, v)
-
-
-def _in_basis(problem: Problem, a: jax.Array) -> jax.Array:
-    return a if problem.basis is None else jax.vmap(dot)(jnp.swapaxes(problem.basis, 1, 2), a)
 
 
 def _inner(a: jax.Array, b: jax.Array) -> jax.Array:

@@ -12,7 +12,8 @@ alone to rounding: a target without positives is CLASS_TOO_SMALL, and its neighb
 
 The targets and penalties of a layer are found together, in products of x with all of them; closed
 forms (`lda.fit`, `least_squares.fit`) make the statistics of x once for all targets. Layers come
-one after the other, and what a layer holds beside x does not grow with the number of targets.
+one after the other, and what a layer holds beside x does not grow with the number of targets. Of an
+x on disk `sweep` holds a block at a time, and each pass over it serves all targets and penalties.
 
 Of the directions that are found, that of `lda.fit` at a shrinkage of 1 is the difference of the
 means, and `linear.patterns` says what moves with the score.
@@ -20,16 +21,19 @@ means, and `linear.patterns` says what moves with the score.
 Shapes: `n` examples, `d` features, `t` targets, `p` penalties.
 """
 
+import contextlib
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlin._base import _checks, _options, _words
+from jaxlin._base import _archive, _checks, _options, _words
 from jaxlin._batch import _folds, _lanes, _sweeps
 from jaxlin._batch._folds import Fit, Metric
+from jaxlin._files import _bar
 from jaxlin._moments import _closed_form
+from jaxlin._smooth import _many_descents
 from jaxlin.types import Info, Status
 
 
@@ -55,22 +59,29 @@ class Report(NamedTuple):
 def sweep(
     fit: Fit,
     x: Any,
-    y: Any,
+    y: Any = None,
     *,
     l2: Any = None,
     shrinkage: Any = None,
     sample_weight: Any = None,
+    checkpoint: Any = None,
+    progress: bool = False,
     **options: Any,
 ) -> tuple[Any, Info]:
     """Fit every layer, target and penalty.
 
     Args:
       fit: `fit(x, y, *, l2, ...) -> (params, Info)`, of this package or your own.
-      x: `(n, d)` or `(layers, n, d)`.
-      y: `(n,)` class indices, or `(n, t)` targets in {0, 1}.
+      x: `(n, d)` or `(layers, n, d)`; or a stream: a memory map, the path of an `.npy` file, a list
+        of such paths, whose rows follow each other, or a source of `streaming`.
+      y: `(n,)` class indices, or `(n, t)` targets in {0, 1}; None for a source, which brings its
+        own.
       l2: penalties `(p,)`, or a number, for fits that take `l2`.
       shrinkage: the same for fits that take `shrinkage`, in place of `l2`.
       sample_weight: `(n,)`, or `(n, t)`: a row of weight 0 has no label of that target.
+      checkpoint: of a stream, a path, to which the state is written after each pass; if it is there
+        already, the run goes on from it. Not for closed forms.
+      progress: of a stream, whether to show a bar of passes and residual, which takes tqdm.
       **options: handed to the fit, numbers among them traced. `num_classes` may be left out,
         eagerly, and is 2 where there are targets.
 
@@ -90,6 +101,14 @@ def sweep(
       >>> params.weights.shape, info.status.tolist()
       ((2, 3, 2), [[0, 0, 0], [0, 0, 0]])
     """
+    source = _many_descents.source_of(x, y, sample_weight)
+    if source is not None:
+        swept, values = _swept(fit, l2, shrinkage)
+        kept = _archive.Kept(checkpoint)
+        with contextlib.closing(_bar.Bar(progress)) as bar:
+            return _many_descents.sweep(fit, source, swept, values, kept, bar, options)
+    if checkpoint is not None or progress:
+        raise TypeError("checkpoint, progress: of a stream; this x is in memory")
     job, given = _job(fit, x, y, None, l2, shrinkage, sample_weight, None, options)
     single = given.values.ndim == 0
     given = given._replace(values=jnp.atleast_1d(given.values))
@@ -165,6 +184,11 @@ def select(
       ((2, 2, 2), [[True, False], [False, True]])
     """
     _words.refuse_other_metric(metric)
+    if _many_descents.source_of(x, y, sample_weight) is not None:
+        raise TypeError(
+            "x: a stream is for `sweep`: give rows that are to be held out sample_weight 0, and "
+            "judge its fits by them"
+        )
     job, given = _job(fit, x, y, weights, l2, shrinkage, sample_weight, key, options)
     if given.values.ndim != 1:
         raise ValueError(f"{job.swept}: expected shape (p,), got {given.values.shape}")
@@ -208,7 +232,8 @@ def _job(
     if weights is not None:
         _words.refuse_splits(weights, "weights")
         weights = _folds.per_lane(jnp.atleast_2d(weights), n, dtype, "weights")
-    swept, values = _swept(fit, l2, shrinkage, dtype)
+    swept, values = _swept(fit, l2, shrinkage)
+    values = values.astype(dtype)
     if y.ndim == 2 and _options.takes(fit, "num_classes"):
         options = {"num_classes": 2} | options
     seen = None if sample_weight is None or sample_weight.ndim == 2 else sample_weight
@@ -223,7 +248,7 @@ def _job(
     return job, _sweeps.Given(x, y, sample_weight, values, split.traced, weights, key)
 
 
-def _swept(fit, l2, shrinkage, dtype) -> tuple[str, jax.Array]:
+def _swept(fit, l2, shrinkage) -> tuple[str, jax.Array]:
     """The name and values of the penalty that is given."""
     given = {"l2": l2, "shrinkage": shrinkage}
     names = [name for name, value in given.items() if value is not None]
@@ -232,7 +257,7 @@ def _swept(fit, l2, shrinkage, dtype) -> tuple[str, jax.Array]:
     (name,) = names
     if not _options.takes(fit, name, among_others=True):
         raise TypeError(f"fit: expected a fit with an argument {name}")
-    values = _checks.real(given[name], name).astype(dtype)
+    values = _checks.real(given[name], name)
     if values.ndim > 1 or not values.size:
         raise ValueError(f"{name}: expected a number or shape (p,), got {values.shape}")
     return name, values

@@ -1,7 +1,8 @@
 """Fits to data larger than memory: from disk, or from any iterable, block by block.
 
 A source is one of
-- `arrays(x, y, sample_weight=None)`: arrays, memory maps of `.npy` files, or paths of such files;
+- `arrays(x, y, sample_weight=None)`: arrays, memory maps of `.npy` files, paths of such files, or
+  lists of paths, whose rows follow each other;
 - `csv(path, target=-1)`: a delimited text file of numbers;
 - any iterable that can be gone through again, and gives the same rows each time, of `(x, y)` or
   `(x, y, sample_weight)`, numpy arrays of some rows each. (A generator can be gone through once:
@@ -19,16 +20,16 @@ that starts from it ends where the whole run would have. `fit(..., checkpoint=pa
 Shapes: `n` rows, `d` features, `k` classes.
 """
 
+import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
-import numpy as np
-
 from jaxlin import moments, updates
-from jaxlin._base import _archive, _checks, _traits
-from jaxlin._files import _sheet, _source
+from jaxlin._base import _archive, _traits
+from jaxlin._files import _bar, _sheet, _source
 from jaxlin._files._source import Source
+from jaxlin._moments import _merged
 from jaxlin._smooth import _descent
 from jaxlin._smooth._descent import State
 from jaxlin.types import Info
@@ -38,9 +39,10 @@ def arrays(x: Any, y: Any, *, sample_weight: Any = None) -> Source:
     """Arrays as a source; of a memory map only what is read is in memory.
 
     Args:
-      x: `(n, d)`, an array, a memory map, or the path of an `.npy` file.
-      y: `(n,)` or `(n, k)`, likewise.
-      sample_weight: `(n,)`, likewise, or None.
+      x: `(n, d)`, an array, a memory map, the path of an `.npy` file, or a list of such paths, of
+        parts whose rows follow each other.
+      y: `(n,)` or `(n, k)`, likewise; for `probes` also `(n, t)` targets in {0, 1}.
+      sample_weight: `(n,)`, likewise, or None; for `probes` also `(n, t)`.
 
     Returns:
       A Source.
@@ -56,14 +58,7 @@ def arrays(x: Any, y: Any, *, sample_weight: Any = None) -> Source:
       >>> params.weights.round(3).tolist(), info.status.item()
       ([[0.0], [4.0]], 0)
     """
-    _checks.refuse_other_rows(x=x, y=y, sample_weight=sample_weight)
-    x, y, weight = (None if a is None else _source.mapped(a) for a in (x, y, sample_weight))
-    if x.ndim != 2:
-        raise ValueError(f"x: expected shape (n, d), got {x.shape}")
-    for name, a in (("y", y), ("sample_weight", weight)):
-        if a is not None and len(a) != len(x):
-            raise ValueError(f"{name}: expected {len(x)} rows, as x has, got {len(a)}")
-    return _source.Arrays(x, y, weight)
+    return _source.arrays(x, y, sample_weight)
 
 
 def csv(
@@ -174,7 +169,7 @@ def fit(
       >>> params.weights.round(3).tolist(), info.status.item()
       ([0.637], 0)
     """
-    source = _as_source(source)
+    source = _source.as_source(source)
     fit, options = _traits.bare(fit, options)
     if num_classes is None:
         num_classes = options.pop("num_classes", None)
@@ -183,23 +178,16 @@ def fit(
         for name, given in {"state": state, "each": each, "checkpoint": checkpoint}.items():
             if given is not None:
                 raise ValueError(f"{name}: a closed form takes one pass; save `moments_of` instead")
-        return _closed(traits.moments, source, num_classes, progress, options)
+        with contextlib.closing(_bar.Bar(progress)) as bar:
+            return _merged.fit(traits.moments, source, num_classes, bar, **options)
     if traits.loss is None:
         raise TypeError(
             f"fit: {getattr(fit, '__module__', '')}.{getattr(fit, '__name__', fit)} cannot be "
             "streamed; logistic, softmax, lda, qda, least_squares and gaussian can"
         )
-    if checkpoint is not None and state is None and os.path.exists(checkpoint):
-        state = _archive.load(checkpoint)
-
-    def after(state: State) -> None:
-        if checkpoint is not None:
-            _archive.save(checkpoint, state)
-        if each is not None:
-            each(state)
-
-    known = checkpoint is not None or state is not None or each is not None
-    return _descent.fit(fit, source, num_classes, state, after, _Bar(progress), known, **options)
+    kept = _archive.Kept(checkpoint, state, each)
+    with contextlib.closing(_bar.Bar(progress)) as bar:
+        return _descent.fit(fit, source, num_classes, kept, bar, **options)
 
 
 def moments_of(
@@ -227,11 +215,11 @@ def moments_of(
       >>> streaming.moments_of(moments.tied, blocks).weight.tolist()
       [2.0, 1.0]
     """
-    source = _as_source(source)
+    source = _source.as_source(source)
     regression = of is moments.regression
     if num_classes is None and not regression:
         num_classes = _source.index(source, None, options.get("feature_mask"), soft=False).k
-    return _merged(of, source, num_classes, _Bar(False), options)
+    return _merged.moments_of(of, source, num_classes, _bar.Bar(False), **options)
 
 
 def run(
@@ -267,91 +255,11 @@ def run(
       ([2.0], 2)
     """
     once = source if isinstance(source, Source) else Source(lambda: source)
-    total, bar = 0, _Bar(progress)
-    for i, (x, y, weight) in enumerate(once.blocks()):
-        _source.judge(i, x, y, weight, None, None, None)
-        params, mistakes = updates.run(rule, params, x, y, sample_weight=weight, **options)
-        total += int(mistakes)
-        bar.moved(mistakes=total)
-    bar.close()
+    total = 0
+    with contextlib.closing(_bar.Bar(progress)) as bar:
+        for i, (x, y, weight) in enumerate(once.blocks()):
+            _source.judge(i, x, y, weight, None, None, None)
+            params, mistakes = updates.run(rule, params, x, y, sample_weight=weight, **options)
+            total += int(mistakes)
+            bar.moved(mistakes=total)
     return params, total
-
-
-# --- closed forms --------------------------------------------------------------------------------
-
-
-def _closed(parts: Any, source: Source, k: int | None, progress: bool, options: Any) -> Any:
-    of, finish = parts
-    bar = _Bar(progress)
-    mask = {n: options.pop(n) for n in ("feature_mask",) if n in options}
-    if mask:
-        raise TypeError("feature_mask: not for closed forms of a stream; leave the columns out")
-    if k is None:
-        k = _source.index(source, None, None, soft=False).k
-    found = _merged(of, source, k, bar, {})
-    bar.close()
-    return finish(found, **options)
-
-
-def _merged(of: Callable, source: Source, k: int | None, bar: Any, options: Any) -> Any:
-    classes = {} if of is moments.regression else {"num_classes": k}
-    shape: Any = None
-
-    def judged():
-        nonlocal shape
-        for i, block in enumerate(source.blocks()):
-            _source.judge(i, *block, shape, k, options.get("feature_mask"), real=not classes)
-            shape = block[0].shape[1], block[0].dtype
-            yield block
-
-    whole: Any = None
-    x, *_ = next(source.blocks(), (None,))
-    size = 1 if x is None else _source.rows_in_block(x.shape[-1], x.dtype.itemsize)
-    for x, y, weight in Source(judged).fetch(size, 0):
-        # One length, one program.
-        given = np.ones(len(x)) if weight is None else weight
-        if not np.any(given > 0):
-            continue
-        if whole is not None or len(x) == size:
-            x, y, given = _source.filled_up((x, y, given), size)
-        part = of(x, y, sample_weight=given, **classes, **options)
-        whole = part if whole is None else moments.merge(whole, part)
-        bar.moved()
-    if whole is None:
-        raise ValueError("source: no row has weight")
-    return whole
-
-
-def _as_source(source: Any) -> Source:
-    if isinstance(source, Source):
-        return source
-    if isinstance(source, Iterator):
-        raise TypeError(
-            "source: an iterator can be gone through once; pass a list, a Source, or the function "
-            "without arguments that makes it"
-        )
-    return Source(source if callable(source) else lambda: source)
-
-
-class _Bar:
-    """A bar by tqdm, or nothing."""
-
-    def __init__(self, shown: bool):
-        self._bar = None
-        if shown:
-            try:
-                import tqdm
-            except ImportError:
-                raise ImportError('progress: takes tqdm: pip install "jaxlin[progress]"') from None
-            self._bar = tqdm.tqdm(unit="pass")
-
-    def moved(self, done: int | None = None, **said: Any) -> None:
-        if self._bar is not None:
-            self._bar.update(1 if done is None else done - self._bar.n)
-            self._bar.set_postfix(
-                {n: f"{v:.1e}" if isinstance(v, float) else v for n, v in said.items()}
-            )
-
-    def close(self) -> None:
-        if self._bar is not None:
-            self._bar.close()

@@ -8,7 +8,18 @@ import numpy as np
 import pytest
 
 import jaxlin
-from jaxlin import lda, least_squares, logistic, metrics, probes, resample, softmax
+from jaxlin import (
+    lda,
+    least_squares,
+    logistic,
+    metrics,
+    probes,
+    resample,
+    softmax,
+    streaming,
+    svm,
+)
+from jaxlin._files import _source
 from jaxlin.types import Status
 from tests.public import thorough
 
@@ -291,3 +302,128 @@ def test_junk_in_one_layer_is_said_and_is_felt_there_alone():
     assert np.all(info.status[0] == 0) and np.all(info.status[1] == Status.INVALID_DATA)
     np.testing.assert_array_equal(report.values[0], whole.values[0])
     assert np.all(np.isnan(report.l2[1]))
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(_source, "BLOCK_BYTES", 2**12)  # 256 rows, the least
+    monkeypatch.setattr(_source, "SAMPLE_ROWS", 200)
+
+
+def on_disk(folder, dtype=float):
+    """`(paths, x, y, weight)`: two files whose rows follow each other, and all that is in them."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(700, D)).astype(dtype)
+    y = (x[:, :T].astype(float) + rng.normal(size=(700, T)) > 0).astype(int)
+    weight = rng.choice([0, 1, 2], size=(700, T)).astype(float)
+    y = np.where(weight > 0, y, -1)  # no label
+    paths = [folder / "first.npy", folder / "second.npy"]
+    for path, part in zip(paths, (x[:300], x[300:]), strict=True):
+        np.save(path, part)
+    return paths, x, y, weight
+
+
+@pytest.mark.parametrize("kind", ["logistic", "lda"])
+def test_a_sweep_of_a_stream_is_that_of_the_whole(kind, tmp_path, small_blocks):
+    paths, x, y, weight = on_disk(tmp_path)
+    fit, given = FITS[kind]
+    found = probes.sweep(fit, paths, y, sample_weight=weight, **given)
+    expected = probes.sweep(fit, x, y, sample_weight=weight, **given)
+    assert found[1].status.shape == (T, 3)
+    for lane in np.ndindex(T, 3):
+        agree(at(found, *lane), at(expected, *lane))
+    source = streaming.arrays(paths, y, sample_weight=weight)
+    ((name, values),) = given.items()
+    alone = probes.sweep(fit, source, **{name: values[1]})
+    jax.tree.map(np.testing.assert_array_equal, alone, at(found, slice(None), 1))
+
+
+def test_a_sweep_of_a_stream_of_classes_in_half_precision(tmp_path, small_blocks):
+    paths, x, y, _ = on_disk(tmp_path, np.float16)
+    labels = np.maximum(y, 0).sum(axis=1)
+    found = probes.sweep(softmax.fit, paths, labels, l2=L2)
+    expected = probes.sweep(softmax.fit, x, labels, l2=L2)
+    assert found[0].weights.dtype == np.float32
+    for lane in range(3):
+        agree(at(found, lane), at(expected, lane), rtol=2e-5)
+
+
+def test_lanes_of_a_stream_that_do_not_settle_say_what_a_fit_says(tmp_path, small_blocks):
+    """Separable, of one class, and without a penalty: each by itself, and no other feels it."""
+    paths, x, y, _ = on_disk(tmp_path)
+    y = np.stack([x[:, 0] > 0, np.zeros(700), y[:, 0] > 0], axis=1).astype(int)
+    values = jnp.array([0.0, 0.1])
+    found = probes.sweep(logistic.fit, paths, y, l2=values)
+    said = [Status.SEPARABLE, Status.CONVERGED, *[Status.CLASS_TOO_SMALL] * 2, 0, 0]
+    assert found[1].status.reshape(-1).tolist() == said
+    for target, j in ((0, 1), (2, 0), (2, 1)):
+        agree(at(found, target, j), logistic.fit(x, y[:, target], l2=values[j]))
+    assert np.all(found[0].weights[1] == 0) and np.all(found[0].bias[1] == -np.inf)
+
+
+def test_a_pass_over_a_stream_serves_all_lanes(tmp_path, small_blocks):
+    paths, _, y, _ = on_disk(tmp_path)
+    y, read = np.maximum(y, 0), []
+
+    class Counted(_source.Arrays):
+        def fetch(self, size, start):
+            read.append(start)
+            return super().fetch(size, start)
+
+    def passes(y, l2):
+        read.clear()
+        whole = _source.arrays(paths, y)
+        probes.sweep(logistic.fit, Counted(*whole._given), l2=l2)
+        return len(read)
+
+    one, many = passes(y[:, :1], jnp.array([0.01])), passes(y, L2)
+    assert one <= many <= one + 2
+
+
+def test_a_sweep_of_a_stream_goes_on_from_its_checkpoint(tmp_path, small_blocks):
+    paths, _, y, _ = on_disk(tmp_path)
+    y, kept = np.maximum(y, 0), tmp_path / "kept.npz"
+    expected = probes.sweep(logistic.fit, paths, y, l2=L2)
+
+    class Broken(_source.Arrays):
+        left = 12
+
+        def fetch(self, size, start):
+            Broken.left -= 1
+            if not Broken.left:
+                raise OSError("the disk is gone")
+            return super().fetch(size, start)
+
+    given = _source.arrays(paths, y)._given
+    with pytest.raises(OSError, match="the disk is gone"):
+        probes.sweep(logistic.fit, Broken(*given), l2=L2, checkpoint=kept)
+    state = jaxlin.load(kept)
+    assert state.stage == "axes" and state.steps > 0
+    found = probes.sweep(logistic.fit, paths, y, l2=L2, checkpoint=kept)
+    jax.tree.map(np.testing.assert_array_equal, found, expected)
+    with pytest.raises(ValueError, match="state: of another run"):
+        probes.sweep(logistic.fit, paths, 1 - y, l2=L2, checkpoint=kept)
+
+
+def test_what_a_stream_is_not_for_is_said(tmp_path):
+    paths, x, y, weight = on_disk(tmp_path)
+    y, source = np.maximum(y, 0), streaming.arrays(paths, np.maximum(y, 0))
+    wrong = [
+        ((x, y), {"progress": True}, TypeError, "checkpoint, progress"),
+        ((source, y), {}, TypeError, "y, sample_weight: a source brings its own"),
+        ((paths, y + 1), {}, ValueError, r"y is .*, not all in \{0, 1\}"),
+        ((paths, y[:-1]), {}, ValueError, "y: expected 700 rows"),
+        ((paths, y), {"sample_weight": weight[:, :2]}, ValueError, "weights of"),
+        ((paths, y), {"sample_weight": 0 * weight}, ValueError, "no row has weight"),
+        ((paths, y), {"sample_weight": weight * [1, 0, 1]}, ValueError, "target 1: no row"),
+    ]
+    for data, options, error, said in wrong:
+        with pytest.raises(error, match=said):
+            probes.sweep(logistic.fit, *data, l2=L2, **options)
+    with pytest.raises(TypeError, match="cannot be streamed"):
+        probes.sweep(svm.fit, paths, y, l2=L2)
+    with pytest.raises(TypeError, match="x: a stream is for `sweep`"):
+        probes.select(logistic.fit, metrics.accuracy, paths, y, y.T, l2=L2)
+    np.save(paths[1], x[:, :4])
+    with pytest.raises(ValueError, match=r"parts: .* follows"):
+        probes.sweep(logistic.fit, paths, y, l2=L2)

@@ -156,3 +156,23 @@ def _home(kind: type) -> str | None:
     """The module that users know a type by."""
     known = (m for m in HOLDERS if getattr(_holder(m), kind.__name__, None) is kind)
     return next(known, None)
+
+
+class Kept:
+    """The states of a run: that to go on from, and what is told of each that follows.
+
+    known: whether there is anyone who wants them
+    """
+
+    def __init__(self, path: Any = None, state: Any = None, each: Any = None):
+        self._path, self._each = path, each
+        self.known = any(given is not None for given in (path, state, each))
+        if path is not None and state is None and os.path.exists(path):
+            state = load(path)
+        self.state = state
+
+    def follow(self, state: Any) -> None:
+        if self._path is not None:
+            save(self._path, state)
+        if self._each is not None:
+            self._each(state)

@@ -45,15 +45,17 @@ def fold(
 def _fold_stream(f, rows, entries):
     def of_block(i):
         x, y, weight = _stream.read(rows.x, i)
+        y, weight = _of_target(rows, y), _of_target(rows, weight)
         k = rows.classes.shape[0]
         fits = _rows.has_label(y, k)
         soft = jnp.issubdtype(y.dtype, jnp.floating)
         block = Rows(
             x=x,
-            y=_mesh.where_rows(fits, y if soft else _rows.codes(y, k)),
+            y=_mesh.where_rows(fits, y) if soft else _rows.codes(y, k),
             weight=weight * rows.scale,
             offset=None,
-            ok=_rows.usable(x, rows.feature_mask) & fits,
+            # Of x alone: a row with weight has a label, and lanes of many labels share x.
+            ok=_rows.usable(x, rows.feature_mask),
             feature_mask=rows.feature_mask,
         )
         return _fold_here(f, block, entries)
@@ -66,6 +68,15 @@ def _fold_stream(f, rows, entries):
         _loops.filled(maxima, -jnp.inf),
         _larger,
     )
+
+
+def _of_target(rows: Streamed, a: jax.Array) -> jax.Array:
+    """Labels, or weights, of the target that the rows are of."""
+    if a.ndim == 1 or not rows.x.form.targets:
+        return a
+    if rows.target is not None:
+        return a[:, rows.target]
+    return jnp.mean(a, axis=1) if jnp.issubdtype(a.dtype, jnp.floating) else a[:, 0]
 
 
 def _fold_here(f, rows, entries):

@@ -78,7 +78,7 @@ def prepare(
 def present(rows: Rows, k: int) -> jax.Array:
     """Which of k classes have weight, `(k,)`; a soft label is of all that it gives a part."""
     if isinstance(rows, Streamed):
-        return rows.classes
+        return rows.classes > 0
 
     def here(block):
         inside = _maxima.some(block.weight > 0, _maxima.members(block.y, k))

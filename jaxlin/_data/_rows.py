@@ -57,9 +57,11 @@ class Streamed(NamedTuple):
 
     x: what is known of them
     scale: `()`, what a weight is multiplied with, so that they sum to one; 0 for invalid data
-    classes: `(k,)`, which have weight
+    classes: `(k,)`, the part of the weight that is of each
     first: `(d,)`, a clean row with weight
     some: a sample that holds a row of every class with weight
+    target: `()`, which column of many labels these are of; None for the one there is, or, of
+      weights, for their mean
     """
 
     x: _stream.Stream
@@ -68,6 +70,7 @@ class Streamed(NamedTuple):
     first: jax.Array
     some: Rows
     feature_mask: jax.Array | None
+    target: jax.Array | None = None
     offset: None = None
     axis: Axis = Axis()
 
@@ -77,6 +80,23 @@ def where(keep: jax.Array, rows: Rows) -> Rows:
     if isinstance(rows, Streamed):
         return rows._replace(scale=jnp.where(keep, rows.scale, 0), some=where(keep, rows.some))
     return rows._replace(weight=jnp.where(keep, rows.weight, 0))
+
+
+def alike(rows: Rows, feature_mask: jax.Array | None) -> Rows:
+    """The same x in rows that are alike, for lanes that share it: of one weight, and no label."""
+    if isinstance(rows, Streamed):
+        both, one = jnp.full(2, 0.5), jnp.ones((), working_dtype(rows.x))
+        return rows._replace(classes=both, scale=one, some=None, target=None)
+    n, _ = rows.x.shape
+    return Rows(
+        x=rows.x,
+        y=jnp.zeros(n, jnp.int32),
+        weight=jnp.full(n, 1 / n, working_dtype(rows.x)),
+        offset=None,
+        ok=usable(rows.x, feature_mask),
+        feature_mask=feature_mask,
+        axis=rows.axis,
+    )
 
 
 def one_row(rows: Rows) -> jax.Array:

@@ -25,6 +25,8 @@ class Form:
     size: rows in a block; the last is filled up with rows of weight 0
     dtype: of x
     labels: number of columns of soft labels, 1 for probabilities, 0 for class indices
+    targets: number of columns of class indices, 0 for one vector of them
+    weights: number of columns of weights, 0 for one vector of them
     """
 
     n: int
@@ -32,6 +34,8 @@ class Form:
     size: int
     dtype: Any
     labels: int
+    targets: int = 0
+    weights: int = 0
 
     @property
     def blocks(self) -> int:
@@ -110,16 +114,25 @@ class Reader:
             self._drop()
             self.pool.shutdown()
 
+    def __enter__(self) -> "Reader":
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        """Closed; what was raised while a program read is raised as it was."""
+        self.close()
+        if error is not None and self.error is not None:
+            raise self.error from None
+
 
 def read(stream: Stream, i: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """`(x (size, d), y, weight (size,))` of block i, in a compiled program."""
+    """`(x (size, d), y, weight)` of block i, in a compiled program."""
     form = stream.form
     working = form.dtype if np.dtype(form.dtype).itemsize >= 4 else np.dtype(np.float32)
-    shape = (form.size,) if form.labels < 2 else (form.size, form.labels)
+    columns = form.targets or (form.labels if form.labels > 1 else 0)
     shapes = (
         jax.ShapeDtypeStruct((form.size, form.d), form.dtype),
-        jax.ShapeDtypeStruct(shape, working if form.labels else np.int32),
-        jax.ShapeDtypeStruct((form.size,), working),
+        jax.ShapeDtypeStruct(_shape(form, columns), working if form.labels else np.int32),
+        jax.ShapeDtypeStruct(_shape(form, form.weights), working),
     )
     halves = jax.tree.map(_halved_shape, shapes)
     found = jax.pure_callback(_serve, halves, stream.handle, i)
@@ -127,6 +140,10 @@ def read(stream: Stream, i: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]
     return tuple(  # type: ignore[return-value]
         _whole(a, s.dtype) for a, s in zip(found, shapes, strict=True)
     )
+
+
+def _shape(form: Form, columns: int) -> tuple[int, ...]:
+    return (form.size, columns) if columns else (form.size,)
 
 
 # The threads that call back know nothing of `jax.enable_x64`, and would narrow numbers of 64 bits.

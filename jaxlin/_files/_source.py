@@ -82,6 +82,18 @@ class Arrays(Source):
             )
 
 
+def arrays(x: Any, y: Any, sample_weight: Any = None) -> Arrays:
+    """Arrays, memory maps, paths, or lists of paths as a source, their shapes checked."""
+    _checks.refuse_other_rows(x=x, y=y, sample_weight=sample_weight)
+    x, y, weight = (None if a is None else mapped(a) for a in (x, y, sample_weight))
+    if x.ndim != 2:
+        raise ValueError(f"x: expected shape (n, d), got {x.shape}")
+    for name, a in (("y", y), ("sample_weight", weight)):
+        if a is not None and len(a) != len(x):
+            raise ValueError(f"{name}: expected {len(x)} rows, as x has, got {len(a)}")
+    return Arrays(x, y, weight)
+
+
 class Csv(Source):
     """A text file of numbers; rows without a label are left out, once the classes are known."""
 
@@ -136,21 +148,79 @@ def rank(label: str) -> tuple[bool, float, str]:
 
 
 class Index(NamedTuple):
-    """What a first look at all rows says."""
+    """What a first look at all rows says.
+
+    labels, targets, weights: as of a `_stream.Form`
+    total: of the weights, `()` or `(weights,)`
+    classes: `(k,)`, or `(targets, 2)`, the part of the weight that is of each; 0 where that is too
+      little to be felt
+    first: a row with weight
+    some: a sample that holds a row of every class with weight
+    digest: of all there is, if that is asked for
+    """
 
     n: int
     d: int
     dtype: Any
     labels: int
+    targets: int
+    weights: int
     k: int
-    total: float
+    total: Any
     classes: np.ndarray
     first: np.ndarray
     some: Block
     digest: int
 
 
+class Parts:
+    """Arrays whose rows follow each other, as one that is never made whole."""
+
+    def __init__(self, arrays: list[Any]):
+        first = arrays[0]
+        for a in arrays:
+            if a.shape[1:] != first.shape[1:] or a.dtype != first.dtype:
+                raise ValueError(
+                    f"parts: {a.dtype} {a.shape} follows {first.dtype} {first.shape}; expected "
+                    "rows of the same length and dtype"
+                )
+        self._arrays, self.dtype, self.ndim = arrays, first.dtype, first.ndim
+        self._starts = np.cumsum([0, *map(len, arrays)])
+        self.shape = int(self._starts[-1]), *first.shape[1:]
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        start, stop, _ = rows.indices(len(self))
+        pairs = zip(self._arrays, self._starts, strict=False)
+        found = [a[max(start - at, 0) : max(stop - at, 0)] for a, at in pairs]
+        return np.concatenate([a for a in found if len(a)] or found[:1])
+
+
+def as_source(source: Any) -> Source:
+    if isinstance(source, Source):
+        return source
+    if isinstance(source, Iterator):
+        raise TypeError(
+            "source: an iterator can be gone through once; pass a list, a Source, or the function "
+            "without arguments that makes it"
+        )
+    return Source(source if callable(source) else lambda: source)
+
+
+def is_paths(a: Any) -> bool:
+    """Whether it is a list of paths."""
+    return isinstance(a, list | tuple) and bool(a) and all(map(_is_path, a))
+
+
+def _is_path(a: Any) -> bool:
+    return isinstance(a, str | os.PathLike)
+
+
 def mapped(a: Any) -> Any:
+    if is_paths(a):
+        return Parts([mapped(path) for path in a])
     if not isinstance(a, str | os.PathLike):
         return a if hasattr(a, "shape") else np.asarray(a)
     try:
@@ -172,7 +242,8 @@ def rows_in_block(d: int, itemsize: int) -> int:
 def reader_of(source: Source, found: Index, feature_mask: Any = None) -> _stream.Reader:
     n, d, dtype = found.n, found.d, found.dtype
     size = min(n, rows_in_block(d, np.dtype(dtype).itemsize))
-    form = _stream.Form(n=n, d=d, size=size, dtype=dtype, labels=found.labels)
+    many = {"targets": found.targets, "weights": found.weights}
+    form = _stream.Form(n=n, d=d, size=size, dtype=dtype, labels=found.labels, **many)
     float_of = working(dtype)
 
     def fetch(start: int) -> Iterator[_stream.Block]:
@@ -190,7 +261,8 @@ def reader_of(source: Source, found: Index, feature_mask: Any = None) -> _stream
                 doubted = x.dtype.kind == "f" and not np.isfinite(np.sum(x))
             if doubted:
                 # Most likely of a row without weight; all rows were judged before.
-                judge(i, x, y, weight, (d, x.dtype), None, feature_mask, real=bool(found.labels))
+                kind = {"real": bool(found.labels), "targets": bool(found.targets)}
+                judge(i, x, y, weight, (d, x.dtype), None, feature_mask, **kind)
             columns = (
                 x.astype(dtype, copy=False),
                 y.astype(float_of if found.labels else np.int32, copy=False),
@@ -201,7 +273,7 @@ def reader_of(source: Source, found: Index, feature_mask: Any = None) -> _stream
     return _stream.Reader(form, fetch)
 
 
-def parts_of(weight: Any, n: int, total: float, dtype: Any) -> np.ndarray:
+def parts_of(weight: Any, n: int, total: Any, dtype: Any) -> np.ndarray:
     """Weights by their sum in the working dtype; what is too small for it is 0."""
     part = (np.ones(n) if weight is None else np.asarray(weight, float)) / total
     return np.where(part >= np.finfo(dtype).tiny, part, 0).astype(dtype)
@@ -225,46 +297,45 @@ def index(
     feature_mask: Any,
     *,
     soft: bool,
+    targets: bool = False,
     digest: bool = False,
 ) -> Index:
-    """Look at every row once: count, judge, and keep a sample."""
-    n, total, checked = 0, 0.0, 0
+    """Look at every row once: count, judge, and keep a sample.
+
+    `targets`: whether columns of integers may be labels in {0, 1} of as many targets.
+    """
+    n, total, checked = 0, np.zeros(()), 0
     shape: Any = None
+    kind: Any = None
     first: Any = None
     kept: list[Any] = []
-    of_class: dict[int, Any] = {}
-    heaviest: dict[int, float] = {}
-    labels, largest, stride = 0, -1, 1
+    of_class: dict[Any, Any] = {}
+    heaviest: dict[Any, float] = {}
+    shares: dict[Any, float] = {}
+    stride = 1
     for i, (x, y, weight) in enumerate(source.blocks()):
-        judge(i, x, y, weight, shape, k, feature_mask, soft=soft)
-        if shape is None:
-            labels = 0 if y.dtype.kind != "f" else (columns_of(y) or 1)
-        elif labels != (0 if y.dtype.kind != "f" else (columns_of(y) or 1)):
+        judge(i, x, y, weight, shape, k, feature_mask, soft=soft, targets=targets)
+        own = _kind_of(y), 0 if weight is None or weight.ndim == 1 else weight.shape[1]
+        if kind not in (None, own):
             raise TypeError(f"block {i}: y is {y.dtype} {y.shape}, and was of another kind before")
-        shape = x.shape[1], x.dtype
+        shape, kind = (x.shape[1], x.dtype), own
         given = np.ones(len(x)) if weight is None else np.asarray(weight, float)
         if digest:
             for a in (x, y, given):
                 checked = zlib.crc32(np.ascontiguousarray(a).tobytes(), checked)
-        here = given > 0
-        n, total = n + len(x), total + float(given.sum())
+        here: Any = (given > 0).reshape(len(x), -1).any(axis=1)
+        n, total = n + len(x), total + given.sum(axis=0)
         if here.any() and first is None:
             first = x[np.argmax(here)]
-        if not labels and here.any():
-            largest = max(largest, int(y[here].max()))
-            members = {c: here & (y == c) for c in np.unique(y[here]).tolist()}
-        elif here.any():
-            columns = y if y.ndim == 2 else np.stack([1 - y, y], axis=1)
-            members = {c: here & (columns[:, c] > 0) for c in range(columns.shape[1])}
-        else:
-            members = {}
-        for c, rows in members.items():
-            if rows.any():
-                at = np.argmax(np.where(rows, given, 0))
-                if given[at] > heaviest.get(c, 0.0):
-                    one = slice(at, at + 1)
-                    heaviest[c] = float(given[at])
-                    of_class[c] = x[one].copy(), y[one].copy(), given[one].copy()
+        for c, of_rows in _weights_by_class(y, given, here):
+            shares[c] = shares.get(c, 0.0) + float(of_rows.sum())
+            # Of soft labels the row that has most weight, whatever part is of the class.
+            at = np.argmax(np.where(of_rows > 0, given if y.dtype.kind == "f" else of_rows, 0))
+            most = float(given[at] if given.ndim == 1 else of_rows[at])
+            if of_rows[at] > 0 and most > heaviest.get(c, 0.0):
+                one = slice(at, at + 1)
+                heaviest[c] = most
+                of_class[c] = x[one].copy(), y[one].copy(), given[one].copy()
         # Evenly spread, and never more than twice what is kept at the end.
         picked = slice(-(n - len(x)) % stride, None, stride)
         kept.append((x[picked].copy(), y[picked].copy(), given[picked].copy()))
@@ -273,31 +344,68 @@ def index(
             kept, stride = [tuple(a[::2] for a in joined)], 2 * stride
     if not n:
         raise ValueError("source: it holds no rows")
-    if not 0 < total < np.inf:
+    if not (total > 0).any() or not np.isfinite(total).all():
         raise ValueError("source: no row has weight, or the sum of the weights is not finite")
+    if total.ndim and not (total > 0).all():
+        raise ValueError(f"source: target {np.argmin(total)}: no row has weight")
+    (labels, columns), weights = kind
+    if weights and weights != columns:
+        raise ValueError(f"sample_weight: {weights} columns of weights to {columns} of labels")
     if labels > 1 and k not in (None, labels):
         raise ValueError(f"y: {labels} columns of soft labels, but num_classes is {k}")
     if labels > 1 or (labels and k is None):
         k = max(labels, 2)
+    largest = 1 if columns or labels else max(shares, default=-1)
     k = max(largest + 1, 2) if k is None else k
     some = _joined([*kept, *of_class.values()])
     dtype = jax.dtypes.canonicalize_dtype(shape[1] if shape[1].kind in "fV" else np.float64)
-    felt = [c for c, w in heaviest.items() if parts_of(w, 1, total, working(dtype)) > 0]
+    classes = np.zeros((columns, 2) if columns else k)
+    for c, share in shares.items():
+        own_total = total[c[0]] if weights else total
+        if parts_of(heaviest.get(c, 0.0), 1, own_total, working(dtype)) > 0:
+            classes[c] = share / own_total
     return Index(
         n=n,
         d=shape[0],
         dtype=dtype,
         labels=labels,
+        targets=columns,
+        weights=weights,
         k=k,
         total=total,
-        classes=np.isin(np.arange(k), felt),
+        classes=classes,
         first=first.astype(working(dtype)),
         some=(some[0].astype(dtype), some[1], some[2]),
         digest=checked,
     )
 
 
-def judge(i, x, y, weight, shape, k, feature_mask, *, soft=True, real=False):
+def _kind_of(y: np.ndarray) -> tuple[int, int]:
+    """How many columns of soft labels, and how many of class indices; see `_stream.Form`."""
+    if y.dtype.kind == "f":
+        return columns_of(y) or 1, 0
+    return 0, columns_of(y) or 0
+
+
+def _weights_by_class(y: np.ndarray, given: np.ndarray, here: np.ndarray) -> Iterator[Any]:
+    """Each class, `c` or `(target, c)`, and what of the weights of rows is of it, `(rows,)`."""
+    if not here.any():
+        return
+    if y.dtype.kind == "f":
+        columns = y if y.ndim == 2 else np.stack([1 - y, y], axis=1)
+        for c in range(columns.shape[1]):
+            yield c, np.where(here, given * columns[:, c], 0)
+    elif y.ndim == 1:
+        for c in np.unique(y[here]).tolist():
+            yield int(c), np.where(y == c, given, 0)
+    else:
+        for target in range(y.shape[1]):
+            own = given if given.ndim == 1 else given[:, target]
+            for c in (0, 1):
+                yield (target, c), np.where(y[:, target] == c, own, 0)
+
+
+def judge(i, x, y, weight, shape, k, feature_mask, *, soft=True, real=False, targets=False):
     """Raise what is wrong with block i, with its row."""
     if x.ndim != 2:
         raise ValueError(f"block {i}: expected x of shape (rows, d), got {x.shape}")
@@ -305,7 +413,7 @@ def judge(i, x, y, weight, shape, k, feature_mask, *, soft=True, real=False):
         raise TypeError(f"block {i}: {_words.no_numbers(x, x, 'x')}")
     if y.dtype.kind not in "fiub":
         raise TypeError(f"block {i}: {_words.no_numbers(y, y, 'y')}")
-    if y.ndim > 2 or (y.ndim == 2 and y.dtype.kind != "f"):
+    if y.ndim > 2 or (y.ndim == 2 and y.dtype.kind != "f" and not targets):
         raise ValueError(f"block {i}: expected one class index per row, got y {y.dtype} {y.shape}")
     if feature_mask is not None and np.shape(feature_mask) != x.shape[1:]:
         raise ValueError(
@@ -315,17 +423,19 @@ def judge(i, x, y, weight, shape, k, feature_mask, *, soft=True, real=False):
         raise ValueError(f"block {i}: x has {x.shape[1]} columns, and had {shape[0]} before")
     if shape is not None and x.dtype != shape[1]:
         raise TypeError(f"block {i}: x is {x.dtype}, and was {shape[1]} before")
-    if len(y) != len(x) or (weight is not None and weight.shape != (len(x),)):
+    shapes = {(len(x),)} | ({y.shape} if targets else set())
+    if len(y) != len(x) or (weight is not None and weight.shape not in shapes):
         raise ValueError(
             f"block {i}: {len(x)} rows of x, but y of shape {y.shape} and weights of "
             f"{None if weight is None else weight.shape}"
         )
     if y.dtype.kind == "f" and not (soft or real):
         raise TypeError(f"block {i}: y: expected integer class indices, got {y.dtype}")
-    here = np.ones(len(x), bool) if weight is None else weight != 0
+    each = np.ones(len(x), bool) if weight is None else weight != 0
+    here = each.reshape(len(x), -1).any(axis=1)
     if weight is not None:
         bad = ~((weight >= 0) & np.isfinite(weight))
-        _refuse(i, bad, lambda r: f"the weight is {weight[r]}")
+        _refuse(i, bad.reshape(len(x), -1).any(axis=1), lambda r: f"the weight is {weight[r]}")
     wide = x.astype(np.float32) if x.dtype.itemsize < 4 and x.dtype.kind in "fV" else x
     if x.dtype.kind not in "iub":
         limit = _checks.safe_range(working(x.dtype))
@@ -342,6 +452,9 @@ def judge(i, x, y, weight, shape, k, feature_mask, *, soft=True, real=False):
         if y.ndim == 2:
             off |= ~(np.abs(rows.sum(axis=1) - 1) <= 1e-3)
         _refuse(i, off & here, lambda r: f"y is {y[r]}, no probabilities")
+    elif y.ndim == 2:
+        off = (each if each.ndim == 2 else each[:, None]) & (y != 0) & (y != 1)
+        _refuse(i, off.any(axis=1), lambda r: f"y is {y[r]}, not all in {{0, 1}}")
     else:
         off = (y < 0) if k is None else (y < 0) | (y >= k)
         top = "a class index" if k is None else f"in 0..{k - 1}"

@@ -46,25 +46,43 @@ DECREASE, NOISE_ULPS = 0.1, 4
 SHORTER, SHORTEST = 0.3, 1e-3
 # Turns in a row, of next to no decrement, in which the residual does not fall: the dtype's floor.
 PATIENCE = 8
+# Of x in a block: for products with many lanes large, and small for those with few.
+ENTRIES = 500_000
 # Of what a chunk of lanes holds: scores and slopes of a block, and steps.
 CHUNK_BYTES = 64 * 2**20
 
 
+# What of rows is the same for all lanes of one x, in memory and of a stream.
+SHARED = "x", "ok", "feature_mask", "first"
+
+
 class Shared(NamedTuple):
-    """What is the same for all lanes of a Problem, which has None in its place.
+    """What is the same for all lanes of a Problem, which has None in its place."""
 
-    ok: `(n,)`, whether a row of x is finite and within the safe range, whatever its label
-    """
-
-    x: jax.Array
-    feature_mask: jax.Array | None
-    ok: Any
+    rows: Any
     centre: jax.Array
     scale: jax.Array
 
 
+class Held(NamedTuple):
+    """What stays as it is while lanes move.
+
+    problem, tol, penalty, live: of the lanes; see `_penalty` and `_live`
+    axes: `(p, p)`, as columns
+    inverse: `(L, 1, p)`, about that of the Hessian in these
+    """
+
+    shared: Shared
+    problem: Problem
+    tol: jax.Array
+    penalty: jax.Array
+    live: jax.Array
+    axes: jax.Array
+    inverse: jax.Array
+
+
 class Run(NamedTuple):
-    """Where all lanes are, `L` before every shape.
+    """Where all lanes are, `L` before every shape, after so many turns.
 
     v: `(m, p)`, theta as the columns see it
     value, residual: `()`; grad: `(m, p)`, in v
@@ -76,6 +94,7 @@ class Run(NamedTuple):
     near: whether the residual has passed and J has no more to fall
     """
 
+    turn: jax.Array
     v: jax.Array
     value: jax.Array
     grad: jax.Array
@@ -114,8 +133,8 @@ def solve(
     @either.def_vmap
     def _(axis_size, in_batched, *operands):
         if _pays(spec, operands[0], in_batched[0]):
-            shared, own = _apart(operands[0])
-            own_axes = _apart(in_batched[0])[1], *in_batched[1:]
+            shared, own = apart(operands[0])
+            own_axes = apart(in_batched[0])[1], *in_batched[1:]
             lanes = _spread(axis_size, (own, *operands[1:]), own_axes)
             found = _together(spec, finish, turns)(shared, lanes)
         else:
@@ -129,24 +148,30 @@ def _pays(spec: Spec, problem: Problem, batched: Problem) -> bool:
     rows = problem.rows
     if isinstance(rows, _rows.Streamed) or rows.axis.name is not None:
         return False  # a loop of lanes over a mesh axis would wait for all devices
-    if any(jax.tree.leaves(_apart(batched)[0])) or _loops.varies(problem):
+    if any(jax.tree.leaves(apart(batched)[0])) or _loops.varies(problem):
         return False
     shape = rows.x.shape[0], problem.spread.shape[-1]
     return _plan.together(spec, shape, problem.spread.dtype, labels=bool(batched.rows.ok))
 
 
-def _apart(problem: Problem) -> tuple[Shared, Problem]:
-    rows = problem.rows
+def apart(problem: Problem) -> tuple[Shared, Problem]:
+    """What lanes of one x share, and what is each one's own."""
+    rows: Any = problem.rows
     nothing: Any = None
-    shared = Shared(rows.x, rows.feature_mask, nothing, problem.centre, problem.scale)
-    bare = rows._replace(x=nothing, feature_mask=None, ok=nothing)
+    ours = [name for name in rows._fields if name in SHARED]
+    own = [name for name in rows._fields if name not in (*SHARED, "axis")]
+    # Whether a row is ok is asked of x again, for all lanes.
+    asked = {"ok": nothing} if "ok" in ours else {}
+    shared = Shared(rows._replace(**dict.fromkeys(own), **asked), problem.centre, problem.scale)
+    bare = rows._replace(**dict.fromkeys(ours))
     return shared, problem._replace(rows=bare, centre=nothing, scale=nothing)
 
 
-def _joined(shared: Shared, problem: Problem) -> Problem:
-    x, feature_mask, ok, centre, scale = shared
-    rows = problem.rows._replace(x=x, feature_mask=feature_mask, ok=ok)
-    return problem._replace(rows=rows, centre=centre, scale=scale)
+def joined(shared: Shared, own: Problem) -> Problem:
+    rows: Any = own.rows
+    known = {name: a for name, a in shared.rows._asdict().items() if name in SHARED}
+    rows = rows._replace(**known)
+    return own._replace(rows=rows, centre=shared.centre, scale=shared.scale)
 
 
 def _spread(axis_size: int, operands, batched):
@@ -186,29 +211,29 @@ def _together(spec: Spec, finish: Callable, turns: int) -> Callable:
 def _in_chunks(spec: Spec, finish: Callable, turns: int, shared: Shared, lanes) -> Outcome:
     problem, start, _ = lanes
     count, m, p = start.shape
-    shared = shared._replace(ok=_rows.usable(shared.x, shared.feature_mask))
-    size, k = _rows.block_rows(p, _light.LIGHT_ENTRIES), m if problem.basis is None else m + 1
-    each = start.dtype.itemsize * (6 * k * size + 3 * MEMORY * m * p)
-    solved = functools.partial(_solved, spec, finish, turns, shared, _principal(shared, p))
-    most = max(1, min(count, CHUNK_BYTES // each))
+    # Of x alone: a row whose label is none is without weight where lanes share its columns.
+    alike = _rows.alike(shared.rows, shared.rows.feature_mask)
+    shared = shared._replace(rows=shared.rows._replace(ok=alike.ok))
+    found = principal(shared._replace(rows=alike), p)
+    size, k = _rows.block_rows(p, ENTRIES), m if problem.basis is None else m + 1
+    bytes_each = start.dtype.itemsize * (6 * k * size + 3 * MEMORY * m * p)
+    solved = functools.partial(_solved, spec, finish, turns, shared, found)
+    most = max(1, min(count, CHUNK_BYTES // bytes_each))
     return solved(lanes) if most >= count else _lanes.in_turn(solved, lanes, most)
 
 
-def _principal(shared: Shared, p: int) -> tuple[jax.Array, jax.Array]:
-    """Variances `(p,)`, and axes `(p, p)` as columns, of columns of unit variance.
+def principal(shared: Shared, p: int) -> tuple[jax.Array, jax.Array]:
+    """Variances `(p,)`, and axes `(p, p)` as columns, of columns of unit variance, rows weighted.
 
     The bias is that of centred columns, and an axis of its own.
     """
-    n, d = shared.x.shape
-    dtype = shared.centre.dtype
-    each = jnp.full(n, 1 / n, dtype)
-    rows = _rows.Rows(shared.x, each, each, None, shared.ok, shared.feature_mask)
+    d, dtype = shared.centre.size, shared.centre.dtype
 
     def sums(block):
         z = (block.x - shared.centre[None, :]) * shared.scale[None, :]
         return (dot((block.weight[:, None] * z).T, z), dot(block.weight, z)), ()
 
-    (square, mean), _ = _fold.fold(sums, rows, _light.LIGHT_ENTRIES)
+    (square, mean), _ = _fold.fold(sums, shared.rows, ENTRIES)
     mean = mean if p > d else jnp.zeros(d, dtype)
     square = square - mean[:, None] * mean[None, :]
     diagonal = jnp.diagonal(square)
@@ -221,20 +246,38 @@ def _principal(shared: Shared, p: int) -> tuple[jax.Array, jax.Array]:
     return _frame.with_bias(jnp.maximum(values, 0), 1, p > d), whole
 
 
-def _solved(spec, finish, turns, shared: Shared, principal, lanes) -> Outcome:
+def _solved(spec, finish, turns, shared: Shared, found, lanes) -> Outcome:
     """A chunk of lanes: found, judged by a pass of their own, and those that are left finished."""
     problem, start, tol = lanes
-    run = _descended(spec, turns, shared, principal, problem, start, tol)
+    run = _descended(spec, turns, hold(spec, shared, found, problem, tol), start)
+    outcome, left = judged(spec, shared, problem, tol, run)
+    if not spec.complete:
+        return outcome._replace(unsettled=left)
+    order, count = jnp.argsort(~left, stable=True), jnp.sum(left, dtype=jnp.int32)
+
+    def one(carry):
+        i, found = carry
+        at = order[i]
+        own, tol, point = jax.tree.map(lambda a: a[at], (problem, lanes[2], found.point))
+        # Far out in a tail Newton's method would pass before its proof does; from 0 it does not.
+        first = jnp.where(run.near[at], point.theta, 0)
+        ended = finish(joined(shared, own), first, tol, found.steps[at])
+        return i + 1, jax.tree.map(lambda a, b: a.at[at].set(b), found, ended)
+
+    init = jnp.int32(0), outcome
+    return jax.lax.while_loop(lambda carry: carry[0] < count, one, init)[1]
+
+
+def judged(
+    spec: Spec, shared: Shared, problem: Problem, tol: jax.Array, run: Run
+) -> tuple[Outcome, jax.Array]:
+    """What a pass of its own says of where the lanes are, and which are left."""
     spread = problem.spread[:, None, :]
     # The step that would come next is known, and a digit more; the pass below is of where it leads.
     v = run.v + jnp.where(run.near[:, None, None], run.step, 0)
     theta = jnp.where(spread > 0, v / jnp.where(spread > 0, spread, 1), 0)
-
-    def judged(problem, theta):
-        return _light.light(spec, _joined(shared, problem), theta)
-
-    point = jax.vmap(judged)(problem, theta)
-    coercive = jax.vmap(lambda own: _matrix_free.is_coercive(_joined(shared, own)))(problem)
+    point = jax.vmap(lambda own, at: _light.light(spec, joined(shared, own), at))(problem, theta)
+    coercive = jax.vmap(lambda own: _matrix_free.is_coercive(joined(shared, own)))(problem)
     separated, never = point.short == 0, jnp.zeros(len(theta), bool)
     outcome = Outcome(
         point=point,
@@ -247,91 +290,35 @@ def _solved(spec, finish, turns, shared: Shared, principal, lanes) -> Outcome:
         unsettled=never,
     )
     passed = outcome.certified & (jnp.maximum(point.residual, point.noise) <= tol)
-    left = ~(separated | passed) & jnp.any(problem.used, axis=1)
-    if not spec.complete:
-        return outcome._replace(unsettled=left)
-    order, count = jnp.argsort(~left, stable=True), jnp.sum(left, dtype=jnp.int32)
-
-    def one(carry):
-        i, found = carry
-        at = order[i]
-        own, tol, point = jax.tree.map(lambda a: a[at], (problem, lanes[2], found.point))
-        # Far out in a tail Newton's method would pass before its proof does; from 0 it does not.
-        begin = jnp.where(run.near[at], point.theta, 0)
-        ended = finish(_joined(shared, own), begin, tol, found.steps[at])
-        return i + 1, jax.tree.map(lambda a, b: a.at[at].set(b), found, ended)
-
-    init = jnp.int32(0), outcome
-    return jax.lax.while_loop(lambda carry: carry[0] < count, one, init)[1]
+    return outcome, ~(separated | passed) & jnp.any(problem.used, axis=1)
 
 
 @_traced.once("spec", "turns")
-def _descended(spec, turns, shared: Shared, principal, problem: Problem, start, tol) -> Run:
+def _descended(spec: Spec, turns: int, held: Held, start: jax.Array) -> Run:
     """The steps, in all lanes until each is done."""
+    unfinished = functools.partial(is_unfinished, turns)
+    return jax.lax.while_loop(
+        unfinished, functools.partial(advance, spec, held), begin(spec, held, start)
+    )
+
+
+def is_unfinished(turns: int, run: Run) -> jax.Array:
+    return (run.turn < turns) & ~jnp.all(run.done)
+
+
+def begin(spec: Spec, held: Held, start: jax.Array) -> Run:
+    """Lanes at `start (L, m, p)`."""
     (count, m, p), dtype = start.shape, start.dtype
-    eps = float(jnp.finfo(dtype).eps)
-    evaluated = _evaluation(spec, shared, problem)
-    first_inverse = _first_inverse(spec, shared, principal, problem, dtype)
-
-    def advance(carry):
-        run, turn = carry
-        v = run.v + run.length[:, None, None] * run.step
-        value, grad, residual = evaluated(v)
-        expected = -_inner(run.grad, run.step) * run.length
-        # Within rounding a fall is told by the slope (Hager and Zhang 2005, "A new conjugate
-        # gradient method with guaranteed descent and an efficient line search", section 3).
-        slope = _inner(grad, run.step) * run.length
-        noise = NOISE_ULPS * eps * jnp.abs(run.value)
-        fell = value <= run.value - DECREASE * expected
-        level = (value <= run.value + noise) & (slope <= (1 - 2 * DECREASE) * expected)
-        accept = (fell | level) & jnp.isfinite(residual) & ~run.done
-        move, change = v - run.v, grad - run.grad
-        along, image = _inner(move, change), _inner(change, first_inverse(change))
-        pair = accept & (along > eps * expected) & (image > 0)
-        at = turn % MEMORY
-        moves, changes = run.moves.at[at].set(move), run.changes.at[at].set(change)
-        weight = run.weight.at[at].set(jnp.where(pair, 1 / jnp.where(pair, along, 1), 0))
-        stretch = jnp.where(pair, along / jnp.where(pair, image, 1), run.stretch)
-
-        def taken(new, old):
-            return jnp.where(accept.reshape(-1, *[1] * (new.ndim - 1)), new, old)
-
-        grad = taken(grad, run.grad)
-        known = moves, changes, weight, stretch
-        step = taken(_direction(grad, known, turn, first_inverse), run.step)
-        length = jnp.where(accept, 1, SHORTER * run.length)
-        least = DECREMENT[dtype.itemsize] ** 2 * jnp.minimum(1, taken(value, run.value))
-        small, fallen = -_inner(grad, step) <= least, residual < run.residual
-        idle = jnp.where(small & ~fallen, run.idle + 1, 0)
-        residual = taken(residual, run.residual)
-        near = jnp.where(run.done, run.near, small & (residual <= MARGIN * tol))
-        stuck = (idle >= PATIENCE) | (length < SHORTEST) | ~jnp.isfinite(expected)
-        return Run(
-            v=taken(v, run.v),
-            value=taken(value, run.value),
-            grad=grad,
-            residual=residual,
-            step=step,
-            length=length,
-            moves=moves,
-            changes=changes,
-            weight=weight,
-            stretch=stretch,
-            steps=run.steps + accept.astype(jnp.int32),
-            idle=idle,
-            near=near,
-            done=run.done | near | stuck | (residual == 0),
-        ), turn + 1
-
-    v = start * problem.spread[:, None, :]
-    value, grad, residual = evaluated(v)
+    v = start * held.problem.spread[:, None, :]
+    value, grad, residual = _evaluated(spec, held, v)
     one, none = jnp.ones(count, dtype), jnp.zeros((MEMORY, count, m, p), dtype)
-    init = Run(
+    return Run(
+        turn=jnp.int32(0),
         v=v,
         value=value,
         grad=grad,
         residual=residual,
-        step=-first_inverse(grad),
+        step=-_first_inverse(held, grad),
         length=one,
         moves=none,
         changes=none,
@@ -343,55 +330,103 @@ def _descended(spec, turns, shared: Shared, principal, problem: Problem, start, 
         done=residual == 0,
     )
 
-    def unfinished(carry):
-        run, turn = carry
-        return (turn < turns) & ~jnp.all(run.done)
 
-    return jax.lax.while_loop(unfinished, advance, (init, jnp.int32(0)))[0]
+def advance(spec: Spec, held: Held, run: Run) -> Run:
+    """Try the step of each lane, and find the next."""
+    dtype = run.v.dtype
+    eps = float(jnp.finfo(dtype).eps)
+    v = run.v + run.length[:, None, None] * run.step
+    value, grad, residual = _evaluated(spec, held, v)
+    expected = -_inner(run.grad, run.step) * run.length
+    # Within rounding a fall is told by the slope (Hager and Zhang 2005, "A new conjugate gradient
+    # method with guaranteed descent and an efficient line search", section 3).
+    slope = _inner(grad, run.step) * run.length
+    noise = NOISE_ULPS * eps * jnp.abs(run.value)
+    fell = value <= run.value - DECREASE * expected
+    level = (value <= run.value + noise) & (slope <= (1 - 2 * DECREASE) * expected)
+    accept = (fell | level) & jnp.isfinite(residual) & ~run.done
+    move, change = v - run.v, grad - run.grad
+    along, image = _inner(move, change), _inner(change, _first_inverse(held, change))
+    pair = accept & (along > eps * expected) & (image > 0)
+    at = run.turn % MEMORY
+    moves, changes = run.moves.at[at].set(move), run.changes.at[at].set(change)
+    weight = run.weight.at[at].set(jnp.where(pair, 1 / jnp.where(pair, along, 1), 0))
+    stretch = jnp.where(pair, along / jnp.where(pair, image, 1), run.stretch)
+
+    def taken(new, old):
+        return jnp.where(accept.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+
+    grad = taken(grad, run.grad)
+    step = taken(_direction(held, grad, (moves, changes, weight, stretch), run.turn), run.step)
+    length = jnp.where(accept, 1, SHORTER * run.length)
+    value = taken(value, run.value)
+    least = DECREMENT[dtype.itemsize] ** 2 * jnp.minimum(1, value)
+    small, fallen = -_inner(grad, step) <= least, residual < run.residual
+    idle = jnp.where(small & ~fallen, run.idle + 1, 0)
+    residual = taken(residual, run.residual)
+    near = jnp.where(run.done, run.near, small & (residual <= MARGIN * held.tol))
+    stuck = (idle >= PATIENCE) | (length < SHORTEST) | ~jnp.isfinite(expected)
+    return Run(
+        turn=run.turn + 1,
+        v=taken(v, run.v),
+        value=value,
+        grad=grad,
+        residual=residual,
+        step=step,
+        length=length,
+        moves=moves,
+        changes=changes,
+        weight=weight,
+        stretch=stretch,
+        steps=run.steps + accept.astype(jnp.int32),
+        idle=idle,
+        near=near,
+        done=run.done | near | stuck | (residual == 0),
+    )
 
 
-def _evaluation(spec: Spec, shared: Shared, problem: Problem) -> Callable:
-    """`f(v)` -> J `(L,)`, its gradient in v `(L, m, p)`, and the residual `(L,)`."""
-    bend, penalty, live = _record.bend_of(spec.loss), _penalty(problem), _live(problem)
+def _evaluated(spec: Spec, held: Held, v: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """J `(L,)` at v, its gradient in v `(L, m, p)`, and the residual `(L,)`, in one pass."""
+    bend = _record.bend_of(spec.loss)
 
     def of_lane(own, v, penalty, live):
-        problem = _joined(shared, own)
+        problem = joined(held.shared, own)
 
         def sums(block):
-            z, held = _frame.columns(problem, block), (block.weight > 0)[None, :]
+            z, seen = _frame.columns(problem, block), (block.weight > 0)[None, :]
             scores = dot(_frame.of_basis(problem, v), z.T)
-            scores = jnp.where(held, _scoring.in_front(problem, block, scores), 0)
+            scores = jnp.where(seen, _scoring.in_front(problem, block, scores), 0)
             value, slope, _ = bend.sides(scores, block.y)
             pull = block.weight[None, :] * slope
             return (_linalg.inner(block.weight, value), dot(pull, z)), ()
 
-        entries = _light.light_entries(problem)
-        (value, columns), _ = _fold.fold(sums, problem.rows, entries)
+        (value, columns), _ = _fold.fold(sums, problem.rows, ENTRIES)
         grad = jnp.where(live, _frame.in_basis(problem, columns.T).T + penalty * v, 0)
         residual = _passes.residual(problem, grad * problem.spread[None, :])
         return value + jnp.sum(penalty * v**2) / 2, grad, residual
 
-    return lambda v: jax.vmap(of_lane)(problem, v, penalty, live)
+    return jax.vmap(of_lane)(held.problem, v, held.penalty, held.live)
 
 
-def _first_inverse(spec: Spec, shared: Shared, principal, problem: Problem, dtype) -> Callable:
-    """`f(grad (L, m, p))`, about its product with the inverse Hessian on the way to the optimum."""
-    (values, axes), penalty, live = principal, _penalty(problem), _live(problem)
+def hold(spec: Spec, shared: Shared, found, problem: Problem, tol: jax.Array) -> Held:
+    """What stays, of lanes whose x has the `principal` axes found."""
+    (values, axes), penalty = found, _penalty(problem)
 
-    def curve_of(problem):
-        return _light.curve_at_origin(spec, _joined(shared, problem))
+    def curve_of(own):
+        return _light.curve_at_origin(spec, joined(shared, own))
 
     curve = CURVED * jax.vmap(curve_of)(problem)[:, None, None]
     about = curve * values[None, None, :] + dot(penalty[:, 0], axes**2)[:, None, :]
-    least = float(jnp.finfo(dtype).eps) * values.size * curve * jnp.max(values)
+    least = float(jnp.finfo(values.dtype).eps) * values.size * curve * jnp.max(values)
     inverse = 1 / jnp.maximum(about, least)
+    return Held(shared, problem, tol, penalty, _live(problem), axes, inverse)
 
-    def first_inverse(grad):
-        flat = grad.reshape(-1, values.size)
-        turned = (dot(flat, axes).reshape(grad.shape) * inverse).reshape(flat.shape)
-        return jnp.where(live, dot(turned, axes.T).reshape(grad.shape), 0)
 
-    return first_inverse
+def _first_inverse(held: Held, grad: jax.Array) -> jax.Array:
+    """About the product of `grad (L, m, p)` with the inverse Hessian on the way to the optimum."""
+    flat = grad.reshape(-1, grad.shape[2])
+    turned = (dot(flat, held.axes).reshape(grad.shape) * held.inverse).reshape(flat.shape)
+    return jnp.where(held.live, dot(turned, held.axes.T).reshape(grad.shape), 0)
 
 
 def _live(problem: Problem) -> jax.Array:
@@ -414,7 +449,7 @@ def _inner(a: jax.Array, b: jax.Array) -> jax.Array:
     return jnp.sum(a * b, axis=(-2, -1))
 
 
-def _direction(grad: jax.Array, known, turn: jax.Array, first_inverse: Callable) -> jax.Array:
+def _direction(held: Held, grad: jax.Array, known, turn: jax.Array) -> jax.Array:
     """- (inverse Hessian) grad, from the pairs of the last turns: two loops over them."""
     moves, changes, weight, stretch = known
     turns = jnp.int32(0), jnp.int32(MEMORY)
@@ -426,7 +461,7 @@ def _direction(grad: jax.Array, known, turn: jax.Array, first_inverse: Callable)
         return q - part[:, None, None] * changes[at], parts.at[at].set(part)
 
     q, parts = jax.lax.fori_loop(*turns, back, (grad, jnp.zeros_like(weight)))
-    q = stretch[:, None, None] * first_inverse(q)
+    q = stretch[:, None, None] * _first_inverse(held, q)
 
     def forth(i, q):
         at = (turn + 1 + i) % MEMORY

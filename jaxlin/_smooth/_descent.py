@@ -64,10 +64,8 @@ def fit(
     fit,
     source,
     k,
-    state,
-    after,
+    kept,
     bar,
-    digest,
     *,
     l2=0.0,
     solver=None,
@@ -78,14 +76,14 @@ def fit(
 ):
     """`(params, info)` of `fit`, which has a loss, to a source; see `streaming.fit`.
 
-    state: to go on from, or None; `after(state)` is called after each step
-    digest: whether states are to know the data again
+    kept: an `_archive.Kept`, of States.
     """
     loss = _traits.of(fit).loss
-    found = _source.index(source, k if loss.joint else 2, feature_mask, soft=True, digest=digest)
+    found = _source.index(
+        source, k if loss.joint else 2, feature_mask, soft=True, digest=kept.known
+    )
     k, d, dtype = found.k, found.d, _source.working(found.dtype)
-    if found.labels and (found.labels > 1) != loss.joint:
-        raise ValueError(f"y: expected soft labels of shape {'(n, k)' if loss.joint else '(n,)'}")
+    check_kind(found, loss.joint)
     spec = _record.Spec(
         loss=loss,
         solver=_risk.check_solver(solver),
@@ -97,13 +95,10 @@ def fit(
         raise TypeError("solver: a stream takes solvers.newton or solvers.lbfgs")
     penalty = _checks.penalty(l2, d, dtype)
     tolerance = _checks.tolerance(tol, dtype)
-    for name, value in {"l2": penalty, "tol": tolerance, "max_steps": max_steps}.items():
-        if value is not None and not np.all((np.asarray(value) >= 0) & np.isfinite(value)):
-            raise ValueError(f"{name}: expected finite numbers >= 0, got {np.asarray(value)}")
-    reader = _source.reader_of(source, found, feature_mask)
-    try:
-        rows = _streamed(reader, found, feature_mask)
-        present = found.classes if loss.joint else None
+    check_numbers(l2=penalty, tol=tolerance, max_steps=max_steps)
+    with _source.reader_of(source, found, feature_mask) as reader:
+        rows = streamed(reader, found, feature_mask)
+        present = found.classes > 0 if loss.joint else None
         m = max(k - 1, 1)
         counted = max_steps is not None
         plan = _plan.plan(spec, (found.n, d), m, counted=counted, streamed=True)
@@ -111,54 +106,74 @@ def fit(
         problem = _problem(spec, rows, penalty, present)
         last = cap + plan.more
         lower = _lower(spec, plan, problem)
-        about = {
-            "fit": f"{fit.__module__}.{fit.__name__}",
-            "shape": [found.n, d, k],
-            "dtype": str(dtype),
-            "weight": found.total,
-            "digest": found.digest,
-            "l2": np.asarray(l2, float).tolist(),
-            "mask": None if feature_mask is None else np.asarray(feature_mask).tolist(),
-            "options": [bias, str(getattr(solver, "__name__", None)), float(tolerance)],
-        }
+        name = str(getattr(solver, "__name__", None))
+        known = about(fit, found, dtype, l2, feature_mask, [bias, name, float(tolerance)])
         run = _Run(problem, lower, tolerance, jnp.int32(cap), jnp.int32(last))
-        outcome = _solved(spec, plan, run, state, about, after, bar, reader)
-        params, info = _returned(spec, loss.joint, problem, outcome, run, present, found.classes)
-        return params, info
-    except Exception:
-        if reader.error is not None:
-            raise reader.error from None
-        raise
-    finally:
-        bar.close()
-        reader.close()
+        outcome = _solved(spec, plan, run, Drive(kept, known, bar, reader))
+        return returned(spec, problem, outcome, tolerance, run.last, found.classes > 0)
 
 
-def _solved(spec, plan, run, state, about, after, bar, reader) -> _newton.Outcome:
-    """Step by step, each a State: L-BFGS if it is to be, then Newton's method, which proves."""
-    if state is not None and not isinstance(state, State):
-        raise ValueError(f"state: expected a State, got {type(state).__name__}")
-    if state is not None and dict(state.about) != about:
-        raise ValueError(f"state: of another run, {dict(state.about)}, and this is {about}")
-    nothing = jnp.zeros((run.problem.used.size, run.problem.spread.size), run.tol.dtype)
-    outcome, trials, newton = None, np.int32(0), plan.method is _plan.Method.NEWTON
+def check_kind(found: _source.Index, joint: bool) -> None:
+    if found.labels and (found.labels > 1) != joint:
+        raise ValueError(f"y: expected soft labels of shape {'(n, k)' if joint else '(n,)'}")
 
-    def advance(stage, step, more, carry, residual):
-        nonlocal state
-        if state is not None and state.stage == stage:
-            carry, state = jax.tree.unflatten(jax.tree.structure(carry), state.leaves), None
+
+def check_numbers(**given: Any) -> None:
+    for name, value in given.items():
+        if value is not None and not np.all((np.asarray(value) >= 0) & np.isfinite(value)):
+            raise ValueError(f"{name}: expected finite numbers >= 0, got {np.asarray(value)}")
+
+
+def about(fit, found: _source.Index, dtype, l2, feature_mask, options) -> dict[str, Any]:
+    """What a State is of."""
+    return {
+        "fit": f"{fit.__module__}.{fit.__name__}",
+        "shape": [found.n, found.d, found.k, found.targets],
+        "dtype": str(dtype),
+        "weight": found.total.tolist(),
+        "digest": found.digest,
+        "l2": np.asarray(l2, float).tolist(),
+        "mask": None if feature_mask is None else np.asarray(feature_mask).tolist(),
+        "options": options,
+    }
+
+
+class Drive:
+    """Goes through the steps of a run, each a program, and tells of each."""
+
+    def __init__(self, kept, about, bar, reader):
+        state = kept.state
+        if state is not None and not isinstance(state, State):
+            raise ValueError(f"state: expected a State, got {type(state).__name__}")
+        if state is not None and dict(state.about) != about:
+            raise ValueError(f"state: of another run, {dict(state.about)}, and this is {about}")
+        self.state, self._about = state, about
+        self._kept, self._bar, self._reader = kept, bar, reader
+
+    def through(self, stage: str, step, more, carry, said):
+        """`carry` after all steps of a stage, from where the state is if that is of it.
+
+        `said(carry)`: the steps, and the residual.
+        """
+        if self.state is not None and self.state.stage == stage:
+            carry = jax.tree.unflatten(jax.tree.structure(carry), self.state.leaves)
+            self.state = None
         while more(carry):
             carry = jax.block_until_ready(step(carry))
-            steps, left = residual(carry)
-            after(State(about, stage, jax.tree.leaves(carry), steps, left))
-            bar.moved(reader.passes, residual=float(left))
+            steps, left = said(carry)
+            self._kept.follow(State(self._about, stage, jax.tree.leaves(carry), steps, left))
+            self._bar.moved(self._reader.passes, residual=float(left))
         return carry
 
-    start = nothing
+
+def _solved(spec, plan, run, drive: Drive) -> _newton.Outcome:
+    """Step by step, each a State: L-BFGS if it is to be, then Newton's method, which proves."""
+    start = jnp.zeros((run.problem.used.size, run.problem.spread.size), run.tol.dtype)
+    outcome, trials, newton = None, np.int32(0), plan.method is _plan.Method.NEWTON
     if not newton:
         carry = _lbfgs_first(spec, run)
-        if state is None or state.stage == "lbfgs":
-            carry = advance(
+        if drive.state is None or drive.state.stage == "lbfgs":
+            carry = drive.through(
                 "lbfgs",
                 functools.partial(_lbfgs_step, spec, run),
                 functools.partial(_lbfgs_unfinished, spec, run),
@@ -174,7 +189,7 @@ def _solved(spec, plan, run, state, about, after, bar, reader) -> _newton.Outcom
     begun = _begun(spec, doubted, run, start, trials)
     carry = begun, jnp.asarray(trials), jnp.bool_(spec.polished)
     while True:
-        carry = advance(
+        carry = drive.through(
             "newton",
             functools.partial(_newton_step, spec, doubted, run),
             lambda carry: bool(_newton.unfinished(carry[0], run.last)),
@@ -260,33 +275,40 @@ def _lbfgs_outcome(spec, run, carry):
     return _matrix_free.without_hessian(spec, run.problem, theta, carry[1])
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def _returned(spec, joint, problem, outcome, run, present, classes):
-    theta, info = _risk.said(problem, outcome, run.tol, run.last)
+@functools.partial(jax.jit, static_argnums=0)
+def returned(spec, problem, outcome, tol, last, present):
+    """`(params, info)` of a fit of whose classes some are `present (k,)`."""
+    theta, info = _risk.said(problem, outcome, tol, last)
     params = _frame.left(problem, theta, spec.bias)
-    usable, valid = jnp.sum(classes) > 1, jnp.bool_(True)
+    usable, valid = jnp.sum(present) > 1, jnp.bool_(True)
     dtype = theta.dtype
-    if joint:
+    if spec.loss.joint:
         limit = jax.tree.map(jnp.zeros_like, params)
         params, info = _risk.in_place(params, info, limit, valid, usable)
         absent = jnp.where(present, 0, -jnp.inf).astype(dtype)
         return Linear(weights=params.weights, bias=params.bias + absent), info
     plane = Hyperplane(weights=params.weights[0], bias=params.bias[0])
-    return _risk.in_place(plane, info, _risk.limit_of(classes[1], spec.bias, dtype), valid, usable)
+    return _risk.in_place(plane, info, _risk.limit_of(present[1], spec.bias, dtype), valid, usable)
 
 
-def _streamed(reader: _stream.Reader, found: _source.Index, feature_mask: Any) -> _rows.Streamed:
+def streamed(reader: _stream.Reader, found: _source.Index, feature_mask: Any) -> _rows.Streamed:
+    """The rows of a reader; of many targets, whichever: a lane says of which it is."""
     x, y, weight = found.some
+    if found.targets:
+        y = np.clip(y[:, 0], 0, 1)
+    if weight is not None and weight.ndim == 2:
+        weight = weight.mean(axis=1)
     mask = _checks.mask_of(feature_mask, found.d)
     data = _checks.table(
         x, y, sample_weight=weight, feature_mask=mask, soft=True, num_classes=_source.columns_of(y)
     )
     some, *_ = _prepare.prepare(data, num_classes=found.k)
     first = jnp.asarray(found.first)
+    classes = found.classes[0] if found.targets else found.classes
     return _rows.Streamed(
         x=reader.stream(),
         scale=jnp.ones((), _checks.working_dtype(first)),
-        classes=jnp.asarray(found.classes),
+        classes=jnp.asarray(classes, _checks.working_dtype(first)),
         first=first if mask is None else jnp.where(mask, first, 0),
         some=some,
         feature_mask=mask,

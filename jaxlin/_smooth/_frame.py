@@ -122,16 +122,19 @@ def _(axis_size, in_batched, rows, bias):
     and the scale their quartiles', so that a few rows of junk that no lane gives weight move
     neither.
     """
-    if in_batched[0].x:
+    if any(jax.tree.leaves(in_batched[0].x)):
         own = _batched.each(_standing.fun, axis_size, in_batched)(rows, bias)
         return own, _batched.all_of(own)
-    n, _ = rows.x.shape
-    dtype = _checks.working_dtype(rows.x)
-    safe = jnp.abs(rows.x.astype(dtype)) <= _checks.safe_range(dtype)
-    largest = jnp.max(jnp.where(safe, jnp.abs(rows.x.astype(dtype)), 0), axis=0)
-    _, largest = _mesh.across((), largest, rows.axis)
-    some = slice(None, None, max(1, n * _mesh.devices(rows.axis) // SAMPLE_ROWS))
-    sample = jnp.where(safe[some], rows.x[some].astype(dtype), jnp.nan)
+    streamed, masked = isinstance(rows, _rows.Streamed), in_batched[0].feature_mask
+    shared = _rows.alike(rows, None if masked else rows.feature_mask)
+
+    def maxima(block):
+        return (), jnp.max(jnp.where((block.weight > 0)[:, None], jnp.abs(block.x), 0), axis=0)
+
+    largest, dtype = _fold.fold(maxima, shared)[1], _checks.working_dtype(rows.x)
+    x = rows.some.x if streamed else rows.x
+    sample = x[:: max(1, len(x) * _mesh.devices(rows.axis) // SAMPLE_ROWS)].astype(dtype)
+    sample = jnp.where(jnp.abs(sample) <= _checks.safe_range(dtype), sample, jnp.nan)
     parts = jnp.asarray([0.25, 0.5, 0.75], dtype)
     quartiles = jnp.nanquantile(_mesh.gathered(sample, rows.axis), parts, axis=0)
     low, middle, high = jnp.nan_to_num(quartiles)
@@ -143,6 +146,8 @@ def _(axis_size, in_batched, rows, bias):
     centre, scale = _loops.as_varying(found, rows, rows.axis.name)
 
     def of_lane(rows):
+        if not (streamed or masked):
+            rows = rows._replace(ok=shared.ok)  # whatever the labels, or x were one for each lane
         return _moments(rows, centre, scale)[2:]
 
     each = _batched.each(of_lane, axis_size, in_batched[:1])(rows)

@@ -221,12 +221,15 @@ def curve_at_origin(spec: Spec, problem: Problem) -> jax.Array:
 
 def _mean_at_origin(f: Callable, problem: Problem) -> jax.Array:
     rows, dtype = problem.rows, problem.spread.dtype
-    hard = not isinstance(rows, _rows.Streamed) and rows.y.dtype == jnp.int32
-    if hard and rows.offset is None:
+    parts = rows.classes * rows.scale if isinstance(rows, _rows.Streamed) else None
+    soft = rows.x.form.labels if isinstance(rows, _rows.Streamed) else rows.y.dtype != jnp.int32
+    if not soft and rows.offset is None:
         # All rows of a class are alike.
         k = 2 if problem.basis is None else len(problem.basis)
         scores = _frame.scores(problem, jnp.zeros((1, problem.used.size), dtype))[0]
         of_class = jax.vmap(f, in_axes=(None, 0))(scores, jnp.arange(k, dtype=jnp.int32))
+        if parts is not None:
+            return _linalg.inner(parts, of_class)
 
         def sums(block):
             return _linalg.inner(block.weight, of_class[block.y]), ()

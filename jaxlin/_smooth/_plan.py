@@ -174,9 +174,15 @@ def has_matrix(n: int, p: int) -> bool:
     return p <= min(MATRIX_LIMIT, n)
 
 
-def together(spec: Spec, shape: tuple[int, ...], dtype: jnp.dtype, *, labels: bool) -> bool:
-    """Whether lanes of one x of p columns are found together in its axes; `labels`: of other y."""
+def together(
+    spec: Spec, shape: tuple[int, ...], dtype: jnp.dtype, *, labels: bool, streamed: bool = False
+) -> bool:
+    """Whether lanes of one x of p columns are found together in its axes; `labels`: of other y.
+
+    Those of a stream always are where it has as many rows: a pass serves all.
+    """
     (n, p), least = shape, LEAST_OF_LABELS if labels else LEAST_AXES[dtype.itemsize]
+    least = 1 if streamed else least
     return spec.solver is None and least <= p <= min(n, MOST_AXES)
 
 

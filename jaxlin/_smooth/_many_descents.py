@@ -1,0 +1,212 @@
+"""Many smooth fits to one stream, of all targets and penalties, by the same passes over it.
+
+The lanes move together in the principal axes of x, as those of `_axes` do in one program; here each
+step is a program of its own, which asks the host for block after block, once for all lanes. A lane
+that is not settled so is fitted by itself. Shapes as in `_passes`, `L` lanes before them: targets,
+and the penalties of each.
+"""
+
+import functools
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxlin._base import _archive, _checks, _traits
+from jaxlin._data import _rows
+from jaxlin._files import _source
+from jaxlin._moments import _merged
+from jaxlin._smooth import _axes, _descent, _frame, _plan, _record, _risk
+
+
+class Target(_source.Source):
+    """One column of the labels of a source, and of its weights where they are as many."""
+
+    def __init__(self, source: _source.Source, target: int):
+        self._source, self._target = source, target
+
+    def blocks(self) -> Iterator[_source.Block]:
+        for block in self._source.blocks():
+            yield self._of(block)
+
+    def fetch(self, size: int, start: int) -> Iterator[_source.Block]:
+        for block in self._source.fetch(size, start):
+            yield self._of(block)
+
+    def _of(self, block: _source.Block) -> _source.Block:
+        x, y, weight = block
+        own = weight if weight is None or weight.ndim == 1 else weight[:, self._target]
+        return x, y[:, self._target], own
+
+
+def source_of(x: Any, y: Any, sample_weight: Any) -> _source.Source | None:
+    """The stream that x is, or None of what is in memory."""
+    if isinstance(x, _source.Source):
+        if y is not None or sample_weight is not None:
+            raise TypeError("y, sample_weight: a source brings its own; pass None")
+        return x
+    on_disk = isinstance(x, str | os.PathLike | np.memmap) or _source.is_paths(x)
+    return _source.arrays(x, y, sample_weight) if on_disk else None
+
+
+def sweep(
+    fit, source: _source.Source, swept: str, values: jax.Array, kept, bar, options: dict[str, Any]
+) -> tuple[Any, Any]:
+    """`(params, info)` of a fit to a stream, by every value of the option that is `swept`."""
+    bare, options = _traits.bare(fit, options)
+    traits, each = _traits.of(bare), jnp.atleast_1d(values)
+    k = options.pop("num_classes", None)
+    if traits.moments is not None:
+        if kept.known:
+            raise ValueError("checkpoint: a closed form takes one pass for each target")
+        found = _of_moments(traits.moments, source, k, bar, swept, each, options)
+    elif traits.loss is not None:
+        found = _of_loss(bare, source, k, kept, bar, **{swept: each}, **options)
+    else:
+        name = f"{getattr(bare, '__module__', '')}.{getattr(bare, '__name__', bare)}"
+        raise TypeError(f"fit: {name} cannot be streamed; see `streaming.fit`")
+    axis = found[1].status.ndim - 1
+    return found if values.ndim else jax.tree.map(lambda a: jnp.squeeze(a, axis), found)
+
+
+def _of_moments(parts, source, k, bar, swept, values, options):
+    _, y, _ = next(source.blocks())
+    targets = y.shape[1] if y.ndim == 2 and y.dtype.kind != "f" else 0
+
+    def of(own, k):
+        found = _merged.moments_of(parts[0], own, k, bar)
+        return _stacked([parts[1](found, **options, **{swept: value}) for value in values])
+
+    if not targets:
+        k = _source.index(source, None, None, soft=False).k if k is None else k
+        return of(source, k)
+    return _stacked([of(Target(source, target), 2) for target in range(targets)])
+
+
+def _stacked(each: list[Any]) -> Any:
+    return jax.tree.map(lambda *a: jnp.stack(a), *each)
+
+
+def _of_loss(
+    fit,
+    source,
+    k,
+    kept,
+    bar,
+    *,
+    l2,
+    solver=None,
+    bias=True,
+    feature_mask=None,
+    tol=None,
+    max_steps=None,
+):
+    """`(params, info)` of `fit`, which has a loss, to a source, with leading axes as `probes` has.
+
+    Args:
+      l2: `(p,)`.
+      others: as `_descent.fit` takes them.
+    """
+    loss = _traits.of(fit).loss
+    found = _source.index(
+        source, k if loss.joint else 2, feature_mask, soft=True, targets=True, digest=kept.known
+    )
+    _descent.check_kind(found, loss.joint)
+    dtype = _source.working(found.dtype)
+    l2 = _checks.real(l2, "l2").astype(dtype)
+    spec = _record.Spec(
+        loss=loss,
+        solver=_risk.check_solver(solver),
+        bias=_checks.static(bias, bool, "bias"),
+        penalised=_risk.penalised(l2, dtype),
+        polished=tol is None,
+    )
+    tolerance = _checks.tolerance(tol, dtype)
+    _descent.check_numbers(l2=l2, tol=tolerance, max_steps=max_steps)
+    shares = jnp.asarray(found.classes if found.targets else found.classes[None], dtype)
+    count = len(shares) * len(l2)
+    target, each = np.divmod(np.arange(count), len(l2))
+    params, info, left = None, None, np.ones(count, bool)
+    shape = found.n, found.d + spec.bias
+    if max_steps is None and _plan.together(spec, shape, dtype, labels=True, streamed=True):
+        reader = _source.reader_of(source, found, feature_mask)
+        about = _descent.about(fit, found, dtype, l2, feature_mask, [bias, None, float(tolerance)])
+        drive = _descent.Drive(kept, about, bar, reader)
+        with reader:
+            rows = _descent.streamed(reader, found, feature_mask)
+            lanes = (target if found.targets else None), shares[target], l2[each]
+            params, info, left = _together(spec, rows, lanes, tolerance, drive)
+    options = {"solver": solver, "bias": bias, "feature_mask": feature_mask}
+    options |= {"tol": tol, "max_steps": max_steps}
+    for lane in np.flatnonzero(left):
+        own = Target(source, target[lane]) if found.targets else source
+        given = options | {"l2": l2[each[lane]]}
+        one = _descent.fit(fit, own, k, _archive.Kept(), bar, **given)
+        if params is None:
+            params, info = jax.tree.map(lambda a: jnp.zeros((count, *a.shape), a.dtype), one)
+        at = functools.partial(lambda lane, a, b: a.at[lane].set(b), lane)
+        params, info = jax.tree.map(at, (params, info), one)
+    lead = (found.targets, len(l2)) if found.targets else (len(l2),)
+    return jax.tree.map(lambda a: a.reshape(*lead, *a.shape[1:]), (params, info))
+
+
+def _together(spec, rows, lanes, tol, drive):
+    """The params and Infos of all lanes, and which of them are not settled."""
+    shared, problem = _lanes(spec, rows, *lanes)
+    held = _held(spec, shared, problem, jnp.full(len(lanes[1]), tol))
+    run = drive.through(
+        "axes",
+        functools.partial(_advance, spec, held),
+        lambda run: bool(_axes.is_unfinished(_axes.TURNS[False], run)),
+        _begin(spec, held),
+        lambda run: (jnp.max(run.steps), jnp.max(jnp.where(run.done, 0, run.residual))),
+    )
+    return _settled(spec, held, run, lanes[1])
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _lanes(spec, rows, target, shares, l2):
+    d = rows.x.form.d
+
+    def of_lane(target, share, l2):
+        mine = rows._replace(classes=share, target=target)
+        present = share > 0
+        basis = _frame.class_basis(present, share.dtype) if spec.loss.joint else None
+        problem = _frame.make(mine, jnp.full(d, l2), spec.bias, basis)
+        problem = problem._replace(used=problem.used & (jnp.sum(present) > 1))
+        nothing: Any = None
+        return _axes.apart(problem._replace(rows=mine._replace(some=nothing)))
+
+    return jax.vmap(of_lane, out_axes=(None, 0))(target, shares, l2)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _held(spec, shared, problem, tol):
+    alike = _rows.alike(shared.rows, shared.rows.feature_mask)
+    axes = _axes.principal(shared._replace(rows=alike), problem.spread.shape[1])
+    return _axes.hold(spec, shared, axes, problem, tol)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _begin(spec, held):
+    (count, p), m = held.problem.spread.shape, held.problem.used.shape[1]
+    return _axes.begin(spec, held, jnp.zeros((count, m, p), held.tol.dtype))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _advance(spec, held, run):
+    return _axes.advance(spec, held, run)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _settled(spec, held, run, shares):
+    outcome, left = _axes.judged(spec, held.shared, held.problem, held.tol, run)
+
+    def of_lane(own, outcome, tol, share):
+        problem, last = _axes.joined(held.shared, own), jnp.int32(_axes.TURNS[False] + 1)
+        return _descent.returned(spec, problem, outcome, tol, last, share > 0)
+
+    return *jax.vmap(of_lane)(held.problem, outcome, held.tol, shares), left

@@ -33,7 +33,7 @@ from jaxlin._batch import _folds, _lanes, _sweeps
 from jaxlin._batch._folds import Fit, Metric
 from jaxlin._files import _bar
 from jaxlin._moments import _closed_form
-from jaxlin._smooth import _many_descents
+from jaxlin._smooth import _streamed_probes
 from jaxlin.types import Info, Status
 
 
@@ -101,12 +101,12 @@ def sweep(
       >>> params.weights.shape, info.status.tolist()
       ((2, 3, 2), [[0, 0, 0], [0, 0, 0]])
     """
-    source = _many_descents.source_of(x, y, sample_weight)
+    source = _streamed_probes.source_of(x, y, sample_weight)
     if source is not None:
         swept, values = _swept(fit, l2, shrinkage)
         kept = _archive.Kept(checkpoint)
         with contextlib.closing(_bar.Bar(progress)) as bar:
-            return _many_descents.sweep(fit, source, swept, values, kept, bar, options)
+            return _streamed_probes.sweep(fit, source, swept, values, kept, bar, options)
     if checkpoint is not None or progress:
         raise TypeError("checkpoint, progress: of a stream; this x is in memory")
     job, given = _job(fit, x, y, None, l2, shrinkage, sample_weight, None, options)
@@ -134,6 +134,7 @@ def select(
     larger_is_better: bool | None = None,
     one_standard_error: bool = False,
     sample_weight: Any = None,
+    progress: bool = False,
     **options: Any,
 ) -> tuple[Any, Info, Report]:
     """Choose the penalty of every layer and target by held-out rows, and fit all rows with it.
@@ -144,8 +145,9 @@ def select(
     Args:
       fit: `fit(x, y, *, l2, ...) -> (params, Info)`, of this package or your own.
       metric: `metric(scores, y, *, sample_weight)` -> a number, such as `metrics.roc_auc`.
-      x: `(n, d)` or `(layers, n, d)`.
-      y: `(n,)` class indices, or `(n, t)` targets in {0, 1}.
+      x: `(n, d)` or `(layers, n, d)`, or a stream, as `sweep` takes it, of which the folds come one
+        after the other.
+      y: `(n,)` class indices, or `(n, t)` targets in {0, 1}; None for a source.
       weights: `(folds, n)` training weights, as `resample.stratified_kfold` or `group_kfold` makes
         them, or `(n,)` of one split: 1 trains, 0 is held out.
       l2: `(p,)` penalties, for fits that take `l2`.
@@ -157,6 +159,7 @@ def select(
       one_standard_error: static, whether that rule decides.
       sample_weight: `(n,)`, or `(n, t)`: a row of weight 0 has no label of that target, neither to
         train nor to be judged by.
+      progress: of a stream, as in `sweep`.
       **options: handed to the fit, numbers among them traced. `num_classes` may be left out,
         eagerly, and is 2 where there are targets.
 
@@ -184,20 +187,40 @@ def select(
       ((2, 2, 2), [[True, False], [False, True]])
     """
     _words.refuse_other_metric(metric)
-    if _many_descents.source_of(x, y, sample_weight) is not None:
-        raise TypeError(
-            "x: a stream is for `sweep`: give rows that are to be held out sample_weight 0, and "
-            "judge its fits by them"
-        )
-    job, given = _job(fit, x, y, weights, l2, shrinkage, sample_weight, key, options)
-    if given.values.ndim != 1:
-        raise ValueError(f"{job.swept}: expected shape (p,), got {given.values.shape}")
+    source = _streamed_probes.source_of(x, y, sample_weight)
     larger = bool(_folds.larger_is_better(metric, larger_is_better))
-    job = job._replace(metric=metric, rule=(larger, bool(one_standard_error)))
+    rule = larger, bool(one_standard_error)
+    if source is not None:
+        swept, values = _swept(fit, l2, shrinkage)
+        _several(swept, values)
+        choice = _streamed_probes.Choice(metric, _split_of(weights), rule, key)
+        with contextlib.closing(_bar.Bar(progress)) as bar:
+            several = _streamed_probes.select(fit, source, swept, values, choice, bar, options)
+        found, shuffled = several
+        return found.params, found.info, _reported(found, shuffled)
+    if progress:
+        raise TypeError("progress: of a stream; this x is in memory")
+    job, given = _job(fit, x, y, weights, l2, shrinkage, sample_weight, key, options)
+    _several(job.swept, given.values)
+    job = job._replace(metric=metric, rule=rule)
     found, shuffled = _sweeps.select(_sweeps.of_size(job, given), given)
     _raise_if_invalid(job, given, found.infos.status)
-    report = _report(found, None if shuffled is None else _report(shuffled, None))
-    return found.params, found.info, report
+    return found.params, found.info, _reported(found, shuffled)
+
+
+def _split_of(weights: Any) -> np.ndarray:
+    """Training weights `(folds, n)` of rows that are not in memory."""
+    _words.refuse_splits(weights, "weights")
+    return np.atleast_2d(np.asarray(_checks.real(weights, "weights")))
+
+
+def _several(swept: str, values: jax.Array) -> None:
+    if values.ndim != 1:
+        raise ValueError(f"{swept}: expected shape (p,), got {values.shape}")
+
+
+def _reported(found: _folds.Selected, shuffled: _folds.Selected | None) -> Report:
+    return _report(found, None if shuffled is None else _report(shuffled, None))
 
 
 def _report(found: _folds.Selected, shuffled: Report | None) -> Report:

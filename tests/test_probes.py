@@ -20,6 +20,7 @@ from jaxlin import (
     svm,
 )
 from jaxlin._files import _source
+from jaxlin._smooth import _streamed_probes
 from jaxlin.types import Status
 from tests.public import thorough
 
@@ -338,6 +339,31 @@ def test_a_sweep_of_a_stream_is_that_of_the_whole(kind, tmp_path, small_blocks):
     jax.tree.map(np.testing.assert_array_equal, alone, at(found, slice(None), 1))
 
 
+@pytest.mark.parametrize("kind", ["logistic", "lda"])
+def test_a_choice_of_a_stream_is_that_of_the_whole(kind, tmp_path, small_blocks, monkeypatch):
+    monkeypatch.setattr(_streamed_probes, "SCORES_BYTES", 2**14)  # of one target at a time
+    paths, x, y, weight = on_disk(tmp_path)
+    fit, given = FITS[kind]
+    folds = resample.kfold(KEY, 700, folds=2)
+    given = given | {"sample_weight": weight, "key": KEY}
+    params, info, report = probes.select(fit, metrics.brier, paths, y, folds, **given)
+    others, own, expected = probes.select(fit, metrics.brier, x, y, folds, **given)
+    for target in range(T):
+        agree(at((params, info), target), at((others, own), target))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, 1e-6), report, expected)
+
+
+def test_a_choice_of_a_stream_of_classes_by_one_split(tmp_path, small_blocks):
+    paths, x, y, _ = on_disk(tmp_path)
+    labels, split = np.maximum(y, 0).sum(axis=1), np.arange(700) % 4 > 0
+    given = labels, split.astype(float)
+    found = probes.select(softmax.fit, metrics.accuracy, paths, *given, l2=L2)
+    expected = probes.select(softmax.fit, metrics.accuracy, x, *given, l2=L2)
+    agree(found[:2], expected[:2])
+    np.testing.assert_allclose(found[2].values, expected[2].values)
+    assert found[2].l2 == expected[2].l2
+
+
 def test_a_sweep_of_a_stream_of_classes_in_half_precision(tmp_path, small_blocks):
     paths, x, y, _ = on_disk(tmp_path, np.float16)
     labels = np.maximum(y, 0).sum(axis=1)
@@ -422,8 +448,8 @@ def test_what_a_stream_is_not_for_is_said(tmp_path):
             probes.sweep(logistic.fit, *data, l2=L2, **options)
     with pytest.raises(TypeError, match="cannot be streamed"):
         probes.sweep(svm.fit, paths, y, l2=L2)
-    with pytest.raises(TypeError, match="x: a stream is for `sweep`"):
-        probes.select(logistic.fit, metrics.accuracy, paths, y, y.T, l2=L2)
+    with pytest.raises(ValueError, match="weights: expected shape"):
+        probes.select(logistic.fit, metrics.accuracy, paths, y, np.ones((2, 699)), l2=L2)
     np.save(paths[1], x[:, :4])
     with pytest.raises(ValueError, match=r"parts: .* follows"):
         probes.sweep(logistic.fit, paths, y, l2=L2)

@@ -7,7 +7,6 @@ and the penalties of each.
 """
 
 import functools
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,7 +17,6 @@ import numpy as np
 from jaxlin._base import _archive, _checks, _traits
 from jaxlin._data import _rows
 from jaxlin._files import _source
-from jaxlin._moments import _merged
 from jaxlin._smooth import _axes, _descent, _frame, _plan, _record, _risk
 
 
@@ -42,55 +40,7 @@ class Target(_source.Source):
         return x, y[:, self._target], own
 
 
-def source_of(x: Any, y: Any, sample_weight: Any) -> _source.Source | None:
-    """The stream that x is, or None of what is in memory."""
-    if isinstance(x, _source.Source):
-        if y is not None or sample_weight is not None:
-            raise TypeError("y, sample_weight: a source brings its own; pass None")
-        return x
-    on_disk = isinstance(x, str | os.PathLike | np.memmap) or _source.is_paths(x)
-    return _source.arrays(x, y, sample_weight) if on_disk else None
-
-
-def sweep(
-    fit, source: _source.Source, swept: str, values: jax.Array, kept, bar, options: dict[str, Any]
-) -> tuple[Any, Any]:
-    """`(params, info)` of a fit to a stream, by every value of the option that is `swept`."""
-    bare, options = _traits.bare(fit, options)
-    traits, each = _traits.of(bare), jnp.atleast_1d(values)
-    k = options.pop("num_classes", None)
-    if traits.moments is not None:
-        if kept.known:
-            raise ValueError("checkpoint: a closed form takes one pass for each target")
-        found = _of_moments(traits.moments, source, k, bar, swept, each, options)
-    elif traits.loss is not None:
-        found = _of_loss(bare, source, k, kept, bar, **{swept: each}, **options)
-    else:
-        name = f"{getattr(bare, '__module__', '')}.{getattr(bare, '__name__', bare)}"
-        raise TypeError(f"fit: {name} cannot be streamed; see `streaming.fit`")
-    axis = found[1].status.ndim - 1
-    return found if values.ndim else jax.tree.map(lambda a: jnp.squeeze(a, axis), found)
-
-
-def _of_moments(parts, source, k, bar, swept, values, options):
-    _, y, _ = next(source.blocks())
-    targets = y.shape[1] if y.ndim == 2 and y.dtype.kind != "f" else 0
-
-    def of(own, k):
-        found = _merged.moments_of(parts[0], own, k, bar)
-        return _stacked([parts[1](found, **options, **{swept: value}) for value in values])
-
-    if not targets:
-        k = _source.index(source, None, None, soft=False).k if k is None else k
-        return of(source, k)
-    return _stacked([of(Target(source, target), 2) for target in range(targets)])
-
-
-def _stacked(each: list[Any]) -> Any:
-    return jax.tree.map(lambda *a: jnp.stack(a), *each)
-
-
-def _of_loss(
+def fit(
     fit,
     source,
     k,

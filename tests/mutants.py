@@ -1135,6 +1135,12 @@ FAULTS = [
     *of(
         "_data/_fold.py",
         (
+            "all targets of a stream have the labels of one",
+            "return a[:, rows.target]",
+            "return a[:, 0]",
+            "probes::a_sweep_of_a_stream_is_that_of_the_whole",
+        ),
+        (
             "a part of the entries is left out",
             "for j in range(SIDES):",
             "for j in range(SIDES - 1):",
@@ -1298,6 +1304,36 @@ FAULTS = [
             "return outcome._replace(unsettled=left)",
             "return outcome",
             "lean::a_bound_that_is_not_met_is_for_the_whole_program_to_judge",
+        ),
+    ),
+    *of(
+        "_smooth/_many_descents.py",
+        (
+            "a target of one class has an optimum",
+            "problem.used & (jnp.sum(present) > 1)",
+            "problem.used",
+            "probes::lanes_of_a_stream_that_do_not_settle_say_what_a_fit_says",
+        ),
+        (
+            "lanes of a stream that do not settle are left so",
+            "np.flatnonzero(left)",
+            "np.flatnonzero(left)[:0]",
+            "probes::lanes_of_a_stream_that_do_not_settle_say_what_a_fit_says",
+        ),
+    ),
+    *of(
+        "_smooth/_streamed_probes.py",
+        (
+            "a fold of a stream is judged by rows that it trains on",
+            "lead, held = info.status.shape, weight == 0",
+            "lead, held = info.status.shape, weight != 0",
+            "probes::a_choice_of_a_stream_is_that_of_the_whole",
+        ),
+        (
+            "labels of rows of a stream without weight are dealt too",
+            "absent = np.broadcast_to((weight == 0).T",
+            "absent = np.broadcast_to((weight < 0).T",
+            "probes::a_choice_of_a_stream_is_that_of_the_whole",
         ),
     ),
     *of(

@@ -215,6 +215,16 @@ def test_half_precision_stays_as_it_lies():
     np.testing.assert_allclose(found[2].values, expected[2].values, atol=1e-6)
 
 
+@pytest.mark.cpu
+def test_nothing_widens_x_as_a_whole():
+    """Beside x there are numbers for each row and lane, and squares of d."""
+    n, d, lanes = 30_000, 256, 2 * len(L2)
+    x, y = jax.ShapeDtypeStruct((n, d), jnp.bfloat16), jax.ShapeDtypeStruct((n, 2), jnp.int32)
+    program = jax.jit(lambda x, y: probes.sweep(logistic.fit, x, y, l2=L2.astype(jnp.float32)))
+    memory = program.lower(x, y).compile().memory_analysis()
+    assert memory.temp_size_in_bytes < 16 * lanes * n + 40 * d**2 < 2 * n * d
+
+
 def test_under_jit_and_vmap_it_is_what_it_is():
     x, y, folds = drawn()
 

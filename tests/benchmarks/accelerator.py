@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlin import lda, logistic, perceptron, softmax, solvers, svm
+from jaxlin import lda, logistic, metrics, perceptron, probes, resample, softmax, solvers, svm
 
 REPEATS = 5
 # Rows and columns of the x that passes are timed on.
@@ -57,6 +57,27 @@ def of_bootstraps(dtype):
     x, y = drawn(dtype, 500, 10)
     counts = np.random.default_rng(0).multinomial(500, np.full(500, 1 / 500), 10_000)
     return clock(jax.vmap(lambda w: PENALISED(x, y, sample_weight=w)), jnp.asarray(counts, dtype))
+
+
+def of_probes(n, d, concepts, lies=None):
+    """`probes.sweep`, ten penalties, x in half precision if so it `lies`."""
+
+    def measure(dtype):
+        x, _ = drawn(dtype, n, d, correlated=True)
+        noise = jax.random.logistic(jax.random.key(1), (n, concepts), dtype)
+        y = (x[:, :concepts] / x[:, :concepts].std(0) + noise > 0).astype(jnp.int32)
+        held, values = x if lies is None else x.astype(lies), jnp.logspace(-4, 0, 10, dtype=dtype)
+        return clock(lambda x, y: probes.sweep(logistic.fit, x, y, l2=values), held, y)
+
+    return measure
+
+
+def of_lda_probes(dtype):
+    x, _ = drawn(dtype, 20_000, 768, correlated=True)
+    y = (x[:, :24] + jax.random.normal(jax.random.key(1), (20_000, 24), dtype) > 0).astype(int)
+    folds = resample.kfold(jax.random.key(0), 20_000, folds=5)
+    choose = functools.partial(probes.select, lda.fit, metrics.brier)
+    return clock(lambda x, y: choose(x, y, folds, shrinkage=jnp.logspace(-3, 0, 5)), x, y)
 
 
 def of_step(solver, few, many):
@@ -129,6 +150,9 @@ WORKLOADS = {
         for name, fit in LANES.items()
     },
     "10,000 bootstraps of 500 x 10: logistic": of_bootstraps,
+    "probes, 24 concepts, 10 penalties, of 20,000 x 768": of_probes(20_000, 768, 24),
+    "the same in bfloat16": of_probes(20_000, 768, 24, jnp.bfloat16),
+    "LDA probes, 24 concepts, 5 folds, 5 shrinkages, of 20,000 x 768": of_lda_probes,
     f"{SIZE}: a step of L-BFGS": of_step(solvers.lbfgs, 2, 6),
     f"{SIZE}: two products": of_products,
     f"{SIZE}: a step of Newton's method": of_step(solvers.newton, 2, 5),

@@ -1,6 +1,9 @@
 """A logistic fit over a file against the same fit in memory: wall time and anonymous memory.
 
     python tests/benchmarks/streaming.py [GIGABYTES] [FOLDER]
+    python tests/benchmarks/streaming.py --probes [GIGABYTES] [FOLDER] [FEATURES]
+
+The second is of `probes.sweep`, 24 concepts and 10 penalties, over a file of float16.
 
 Each runs in a process of its own, twice: the first call compiles. Anonymous memory is sampled from
 /proc, mapped pages of the file not counted. The file is read once before, so that it is in the page
@@ -18,6 +21,7 @@ import numpy as np
 
 FEATURES = 50
 CHUNK = 200_000
+CONCEPTS, PENALTIES = 24, 10
 
 
 def make(folder: str, gigabytes: float) -> tuple[str, str]:
@@ -34,6 +38,24 @@ def make(folder: str, gigabytes: float) -> tuple[str, str]:
     return names
 
 
+def make_probes(folder: str, gigabytes: float, d: int) -> tuple[str, str]:
+    """Features of which few axes hold most, in half precision, and 24 columns of labels."""
+    chunk = 10_000
+    n = max(1, int(gigabytes * 1e9) // (2 * d) // chunk) * chunk
+    names = os.path.join(folder, "x.npy"), os.path.join(folder, "y.npy")
+    x = np.lib.format.open_memmap(names[0], "w+", np.float16, (n, d))
+    y = np.lib.format.open_memmap(names[1], "w+", np.int8, (n, CONCEPTS))
+    rng = np.random.default_rng(0)
+    some = rng.standard_normal((64, d), np.float32)
+    weights = rng.standard_normal((d, CONCEPTS), np.float32) / np.sqrt(64 * d)
+    for at in range(0, n, chunk):
+        block = rng.standard_normal((chunk, d), np.float32)
+        block += rng.standard_normal((chunk, 64), np.float32) @ some
+        x[at : at + chunk] = block
+        y[at : at + chunk] = block @ weights + rng.logistic(size=(chunk, CONCEPTS)) > 0
+    return names
+
+
 def anonymous() -> float:
     with open("/proc/self/status") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("RssAnon")) / 1e3
@@ -42,7 +64,7 @@ def anonymous() -> float:
 def measured(way: str, x: str, y: str) -> None:
     import jax
 
-    from jaxlin import logistic, streaming
+    from jaxlin import logistic, probes, streaming
 
     peak, done = [anonymous()], threading.Event()
 
@@ -55,6 +77,11 @@ def measured(way: str, x: str, y: str) -> None:
         began = time.perf_counter()
         if way == "stream":
             params, info = streaming.fit(logistic.fit, streaming.arrays(x, y), l2=1e-4)
+        elif way == "probes":
+            l2 = np.logspace(-4, 0, PENALTIES)
+            params, info = probes.sweep(logistic.fit, x, y, l2=l2)
+            info = jax.tree.map(lambda a: a.max(), info)
+            params = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:])[0], params)
         else:
             whole = np.load(x), np.load(y)
             began = time.perf_counter()
@@ -70,14 +97,18 @@ def measured(way: str, x: str, y: str) -> None:
 
 
 def main() -> None:
-    gigabytes = float(sys.argv[1]) if len(sys.argv) > 1 else 4.0
-    with tempfile.TemporaryDirectory(dir=sys.argv[2] if len(sys.argv) > 2 else None) as folder:
-        x, y = make(folder, gigabytes)
+    given = sys.argv[1:]
+    of_probes = given[:1] == ["--probes"]
+    gigabytes, folder, d, *_ = [*given[of_probes:], *[None] * 3]
+    size, d = float(gigabytes or 4), int(d or 2_048) if of_probes else FEATURES
+    with tempfile.TemporaryDirectory(dir=folder) as place:
+        x, y = make_probes(place, size, d) if of_probes else make(place, size)
         np.load(x, mmap_mode="r").max()
-        print(f"{os.path.getsize(x) / 1e9:.1f} GB, float32, {FEATURES} features")
+        held = np.load(x, mmap_mode="r")
+        print(f"{os.path.getsize(x) / 1e9:.1f} GB, {held.dtype}, {held.shape[1]} features")
         print("| fit | call | wall | peak anonymous | steps | status | objective | weight 0 |")
         print("|---|---|---|---|---|---|---|---|", flush=True)
-        for way in ("stream", "memory"):
+        for way in ("probes",) if of_probes else ("stream", "memory"):
             subprocess.run([sys.executable, __file__, "--measure", way, x, y], check=True)
 
 

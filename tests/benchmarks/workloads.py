@@ -612,11 +612,14 @@ def probes(dtype, n, d, concepts=12, penalties=10, correlated=False) -> Workload
     )
 
 
-def sweep(dtype, n, d, concepts, penalties=10, layers=1) -> Workload:
-    """`probes.sweep`, its columns correlated; the last fit is judged."""
+def sweep(dtype, n, d, concepts, penalties=10, layers=1, lies=None) -> Workload:
+    """`probes.sweep`, its columns correlated; the last fit is judged. `lies`: x in that dtype."""
     x, y, l2 = _concepts(dtype, n, d, concepts, penalties, correlated=True)
+    if lies is not None:
+        x = np.asarray(jnp.asarray(x).astype(lies).astype(dtype))
     turned = [np.roll(x, layer, axis=1) * dtype(1 + layer) for layer in range(layers)]
     device, labels, traced = jnp.asarray(np.stack(turned)), jnp.asarray(y.T), jnp.asarray(l2)
+    device = device if lies is None else device.astype(lies)
 
     def ours():
         found = jaxlin.probes.sweep(jaxlin.logistic.fit, device, labels, l2=traced)
@@ -626,6 +629,64 @@ def sweep(dtype, n, d, concepts, penalties=10, layers=1) -> Workload:
         ours=ours,
         peers=_concepts_loop(turned, y, l2),
         **_last_of_logistic(turned[-1], y[-1], np.ones(n, dtype), float(l2[-1])),
+    )
+
+
+def lda_probes(dtype, n, d, concepts, folds=5, shrinkages=5) -> Workload:
+    """The shrinkage of each concept chosen by Brier score; the last one's is what all agree on."""
+    x, y, _ = _concepts(dtype, n, d, concepts, 1, correlated=True)
+    device, labels = jnp.asarray(x), jnp.asarray(y.T)
+    values = jnp.logspace(-3, 0, shrinkages, dtype=dtype)
+    weights = jaxlin.resample.kfold(jax.random.key(0), n, folds=folds)
+    split = PredefinedSplit(np.argmin(np.asarray(weights), axis=0))
+    choose = partial(jaxlin.probes.select, jaxlin.lda.fit, jaxlin.metrics.brier)
+
+    def loop(of=y, kind=dtype):
+        for own in of:
+            scores = [
+                np.mean(
+                    cross_val_score(
+                        LinearDiscriminantAnalysis(solver="lsqr", shrinkage=float(value)),
+                        x.astype(kind),
+                        own,
+                        cv=split,
+                        scoring="neg_brier_score",
+                    )
+                )
+                for value in values
+            ]
+        return -np.asarray(scores)
+
+    def unfold(found):
+        return np.asarray(found[2].values[-1] if isinstance(found, tuple) else found, float)
+
+    return Workload(
+        ours=lambda: choose(device, labels, weights, shrinkage=values),
+        peers={"scikit-learn lsqr, loop": (loop,)},
+        unfold=unfold,
+        reference=loop(y[-1:], np.float64),
+    )
+
+
+def softmax_path(dtype, n, d, k, penalties) -> Workload:
+    """Many classes, a path of penalties; the last, which is the weakest, is judged."""
+    x, y = _drawn(dtype, n, d, k, correlated=False)
+    l2 = np.logspace(-2, -4, penalties).astype(dtype)
+    device, labels, traced = jnp.asarray(x), jnp.asarray(y), jnp.asarray(l2)
+    last = _classifier(x, y, k, l2=float(l2[-1]))
+
+    def loop(tol):
+        return [_peer(x, y, "lbfgs", tol, float(value)) for value in l2][-1]
+
+    def unfold(found):
+        one = found if hasattr(found, "coef_") else jax.tree.map(lambda a: a[-1], found)
+        return last.unfold(one)
+
+    return last._replace(
+        ours=lambda: jaxlin.probes.sweep(jaxlin.softmax.fit, device, labels, l2=traced),
+        peers={"scikit-learn lbfgs, loop": tuple(partial(loop, tol) for tol in (1e-4, 1e-5))},
+        unfold=unfold,
+        near=1e-3,
     )
 
 
@@ -785,6 +846,15 @@ ALL: dict[str, Callable[[Any], Workload]] = {
     "probes-24-concepts-10-penalties-of-20000x768": partial(sweep, n=20_000, d=768, concepts=24),
     "probes-12-layers-12-concepts-10-penalties-of-5000x256": partial(
         sweep, n=5_000, d=256, concepts=12, layers=12
+    ),
+    "probes-24-concepts-10-penalties-of-20000x768-bfloat16": partial(
+        sweep, n=20_000, d=768, concepts=24, lies=jnp.bfloat16
+    ),
+    "probes-15-penalties-of-100-classes-of-10000x1024": partial(
+        softmax_path, n=10_000, d=1_024, k=100, penalties=15
+    ),
+    "probes-lda-24-concepts-5-folds-5-shrinkages-of-20000x768": partial(
+        lda_probes, n=20_000, d=768, concepts=24
     ),
     "logistic-breast-cancer-10-folds-50-penalties": cross_validation,
     "logistic-digits-45-pairs": one_vs_one,

@@ -285,6 +285,19 @@ def test_lanes_on_one_axis_and_rows_on_another(kind):
 
 
 @on_mesh
+def test_lanes_over_dealt_rows_are_found_together():
+    """By the steps in the axes of x that lanes take on one device."""
+    x, y, _, _ = draw(d=50)
+    fit = distributed.data_parallel(logistic.fit, mesh_of(DEVICES))
+    l2 = jnp.geomspace(1e-3, 1, 3)
+    params, info = jax.jit(jax.vmap(lambda l2: fit(x, y, l2=l2)))(l2)
+    single, said = jax.jit(jax.vmap(lambda l2: logistic.fit(x, y, l2=l2)))(l2)
+    assert difference(params, single) < 1e-10
+    np.testing.assert_array_equal(info.status, said.status)
+    assert np.all(np.abs(info.steps - said.steps) <= 1) and np.all(info.steps > 6)
+
+
+@on_mesh
 def test_lanes_alone():
     """Whole fits, so many on each device: every fit, for none of them talks."""
     x, y, _, _ = draw(n=60)

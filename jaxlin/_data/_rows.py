@@ -88,10 +88,11 @@ def alike(rows: Rows, feature_mask: jax.Array | None) -> Rows:
         both, one = jnp.full(2, 0.5), jnp.ones((), working_dtype(rows.x))
         return rows._replace(classes=both, scale=one, some=None, target=None)
     n, _ = rows.x.shape
+    part = 1 / (n * _mesh.devices(rows.axis))
     return Rows(
         x=rows.x,
         y=jnp.zeros(n, jnp.int32),
-        weight=jnp.full(n, 1 / n, working_dtype(rows.x)),
+        weight=jnp.full(n, part, working_dtype(rows.x)),
         offset=None,
         ok=usable(rows.x, feature_mask),
         feature_mask=feature_mask,

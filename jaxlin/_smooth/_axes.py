@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg
-from jaxlin._base import _batched, _loops, _traced
+from jaxlin._base import _batched, _loops, _mesh, _traced
 from jaxlin._batch import _lanes
 from jaxlin._data import _fold, _rows
 from jaxlin._linalg import dot
@@ -146,11 +146,11 @@ def solve(
 
 def _pays(spec: Spec, problem: Problem, batched: Problem) -> bool:
     rows = problem.rows
-    if isinstance(rows, _rows.Streamed) or rows.axis.name is not None:
-        return False  # a loop of lanes over a mesh axis would wait for all devices
-    if any(jax.tree.leaves(apart(batched)[0])) or _loops.varies(problem):
+    if isinstance(rows, _rows.Streamed) or any(jax.tree.leaves(apart(batched)[0])):
         return False
-    shape = rows.x.shape[0], problem.spread.shape[-1]
+    if _loops.varies(problem, rows.axis.name):
+        return False  # lanes that devices have of their own would wait for each other
+    shape = rows.x.shape[0] * _mesh.devices(rows.axis), problem.spread.shape[-1]
     return _plan.together(spec, shape, problem.spread.dtype, labels=bool(batched.rows.ok))
 
 

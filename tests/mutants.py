@@ -1299,6 +1299,9 @@ FAULTS = [
             "seen = problem.spread > 0",
             "lean::columns_that_few_rows_have_hold_up_no_lane",
         ),
+    ),
+    *of(
+        "_smooth/_together.py",
         (
             "what is left is settled",
             "return outcome._replace(unsettled=left)",

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jaxlin import logistic, losses, softmax, svm
-from jaxlin._smooth import _axes, _plan
+from jaxlin._smooth import _axes, _plan, _together
 from jaxlin.types import Status
 
 N, D, K = 120, 20, 3
@@ -108,13 +108,13 @@ def test_lanes_are_single_fits(kind):
 
 def test_of_many_penalties_and_labels_x_is_one(monkeypatch):
     """Lanes of lanes are more lanes, and come in turn where x is mapped outside them."""
-    asked = []
-    in_chunks = _axes._in_chunks
-    monkeypatch.setattr(
-        _axes,
-        "_in_chunks",
-        lambda *given: asked.append((given[3].x.shape, given[4][1].shape)) or in_chunks(*given),
-    )
+    asked, in_chunks = [], _together._in_chunks
+
+    def noted(spec, finish, turns, shared, lanes):
+        asked.append((shared.rows.x.shape, lanes[1].shape))
+        return in_chunks(spec, finish, turns, shared, lanes)
+
+    monkeypatch.setattr(_together, "_in_chunks", noted)
 
     def lanes(x, ys, l2):
         return jax.vmap(lambda y: jax.vmap(lambda l2: logistic.fit(x, y, l2=l2))(l2))(ys)
@@ -170,7 +170,7 @@ def test_lanes_in_chunks_are_all_lanes(monkeypatch):
         return logistic.fit(X, Y, l2=l2)
 
     whole = jax.jit(jax.vmap(fit))(l2)
-    monkeypatch.setattr(_axes, "CHUNK_BYTES", 3 * 8 * (6 * N + 3 * _axes.MEMORY * (D + 1)))
+    monkeypatch.setattr(_together, "CHUNK_BYTES", 3 * 8 * (6 * N + 3 * _axes.MEMORY * (D + 1)))
     jax.clear_caches()
     chunks = jax.jit(jax.vmap(lambda l2: fit(l2)))(l2)
     jax.tree.map(

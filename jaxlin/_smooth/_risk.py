@@ -31,6 +31,7 @@ from jaxlin._smooth import (
     _passes,
     _plan,
     _sampled,
+    _together,
     _wide,
 )
 from jaxlin._smooth._frame import Problem
@@ -384,7 +385,7 @@ def _solved_by_features(spec, problem, init, tol, max_steps, *, doubted=True, pl
             return found._replace(certified=found.certified | proved)
 
         turns = _axes.TURNS[plan.finished and spec.complete]
-        outcome = _axes.solve(spec, problem, start, tol, alone, finish, turns)
+        outcome = _together.solve(spec, problem, start, tol, alone, finish, turns)
     else:
         outcome = alone(problem, start, tol)
     return *said(problem, outcome, tol, caps()[1]), outcome.unsettled

@@ -59,7 +59,7 @@ class Report(NamedTuple):
 def sweep(
     fit: Fit,
     x: Any,
-    y: Any = None,
+    y: Any,
     *,
     l2: Any = None,
     shrinkage: Any = None,

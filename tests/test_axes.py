@@ -1,5 +1,6 @@
 """Lanes over one x in its principal axes: each ends where it would alone, and says the same."""
 
+import functools
 from functools import partial
 
 import jax
@@ -24,12 +25,13 @@ softmax_fit = partial(softmax.fit, num_classes=K)
 squared = partial(svm.fit, loss=losses.squared_hinge)
 
 
-@pytest.fixture(autouse=True)
-def few_columns(monkeypatch):
+@pytest.fixture(autouse=True, scope="module")
+def few_columns():
     """So few that double precision has other ways by default."""
-    jax.clear_caches()
-    monkeypatch.setattr(_plan, "LEAST_AXES", {4: 8, 8: 8})
-    yield
+    with pytest.MonkeyPatch.context() as patched:
+        jax.clear_caches()
+        patched.setattr(_plan, "LEAST_AXES", {4: 8, 8: 8})
+        yield
     jax.clear_caches()
 
 
@@ -44,27 +46,39 @@ def junk():
     return x, Y, weight
 
 
-COPIES = np.concatenate([X, X[:, :2]], axis=1)
+COPIES = np.concatenate([X[:, 2:], X[:, 2:4]], axis=1)
 UNITS = X * 10.0 ** RNG.uniform(-3, 3, D)
+
+
+# Cases of one fit and shape share its two programs.
+def of_penalty(x, y, l2):
+    return logistic.fit(x, y, l2=l2)
+
+
+def of_labels(x, y, other):
+    return logistic.fit(x, other, l2=1e-3)
+
+
+def of_softmax(x, y, l2):
+    return softmax_fit(x, y, l2=l2)
+
+
 LANES = {
-    "penalties": (lambda x, y, l2: logistic.fit(x, y, l2=l2), (X, Y, PENALTIES)),
+    "penalties": (of_penalty, (X, Y, PENALTIES)),
+    "next to no penalty, all but separated": (
+        of_penalty,
+        (X, NEARLY, np.array([1e-14, 1e-12, 1e-10, 1e-8, 1e-6])),
+    ),
+    "separable": (of_penalty, (X, APART, PENALTIES)),
+    "copies of columns": (of_penalty, (COPIES, Y, np.array([0, 1e-8, 1e-4, 1e-3, 0.1]))),
+    "columns of unlike units": (of_penalty, (UNITS, Y, np.geomspace(1e-6, 1, 5))),
     "labels": (
-        lambda x, y, other: logistic.fit(x, other, l2=1e-3),
+        of_labels,
         (X, Y, labels(Y, APART, 0 * Y, 1 - Y, np.where(np.arange(N) == 3, 7, Y))),
     ),
     "labels without a penalty": (
         lambda x, y, other: logistic.fit(x, other),
         (X, Y, labels(Y, APART, 0 * Y, (X[:, 2] > 0).astype(int))),
-    ),
-    "next to no penalty, all but separated": (
-        lambda x, y, l2: logistic.fit(x, y, l2=l2),
-        (X, NEARLY, np.array([1e-14, 1e-12, 1e-8])),
-    ),
-    "separable": (lambda x, y, l2: logistic.fit(x, y, l2=l2), (X, APART, PENALTIES)),
-    "copies of columns": (lambda x, y, l2: logistic.fit(x, y, l2=l2), (COPIES, Y, PENALTIES[::3])),
-    "columns of unlike units": (
-        lambda x, y, l2: logistic.fit(x, y, l2=l2),
-        (UNITS, Y, PENALTIES[2:]),
     ),
     "a penalty for each feature": (
         lambda x, y, l2: logistic.fit(x, y, l2=l2),
@@ -83,7 +97,7 @@ LANES = {
         lambda x, y, mask: logistic.fit(x, y, feature_mask=mask, l2=1e-3),
         (X, Y, RNG.random((3, D)) < 0.7),
     ),
-    "softmax": (lambda x, y, l2: softmax_fit(x, y, l2=l2), (X, CLASSES, PENALTIES[[0, 2, 4]])),
+    "softmax": (of_softmax, (X, CLASSES, PENALTIES[[0, 2, 4]])),
     "softmax, a class absent": (
         lambda x, y, other: softmax_fit(x, other, l2=1e-3),
         (X, Y, labels(CLASSES, np.where(CLASSES == 1, 2, CLASSES), 0 * Y)),
@@ -92,11 +106,16 @@ LANES = {
 }
 
 
+@functools.cache
+def programs_of(fit):
+    return jax.jit(jax.vmap(fit, in_axes=(None, None, 0))), jax.jit(fit)
+
+
 @pytest.mark.parametrize("kind", LANES)
 def test_lanes_are_single_fits(kind):
     fit, (x, y, each) = LANES[kind]
-    many, said = jax.jit(jax.vmap(fit, in_axes=(None, None, 0)))(x, y, each)
-    single = jax.jit(fit)
+    lanes, single = programs_of(fit)
+    many, said = lanes(x, y, each)
     for i, own in enumerate(each):
         params, info = single(x, y, own)
         assert said.status[i] == info.status

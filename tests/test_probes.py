@@ -345,7 +345,7 @@ def test_a_sweep_of_a_stream_is_that_of_the_whole(kind, tmp_path, small_blocks):
         agree(at(found, *lane), at(expected, *lane))
     source = streaming.arrays(paths, y, sample_weight=weight)
     ((name, values),) = given.items()
-    alone = probes.sweep(fit, source, **{name: values[1]})
+    alone = probes.sweep(fit, source, None, **{name: values[1]})
     jax.tree.map(np.testing.assert_array_equal, alone, at(found, slice(None), 1))
 
 
@@ -409,7 +409,7 @@ def test_a_pass_over_a_stream_serves_all_lanes(tmp_path, small_blocks):
     def passes(y, l2):
         read.clear()
         whole = _source.arrays(paths, y)
-        probes.sweep(logistic.fit, Counted(*whole._given), l2=l2)
+        probes.sweep(logistic.fit, Counted(*whole._given), None, l2=l2)
         return len(read)
 
     one, many = passes(y[:, :1], jnp.array([0.01])), passes(y, L2)
@@ -432,7 +432,7 @@ def test_a_sweep_of_a_stream_goes_on_from_its_checkpoint(tmp_path, small_blocks)
 
     given = _source.arrays(paths, y)._given
     with pytest.raises(OSError, match="the disk is gone"):
-        probes.sweep(logistic.fit, Broken(*given), l2=L2, checkpoint=kept)
+        probes.sweep(logistic.fit, Broken(*given), None, l2=L2, checkpoint=kept)
     state = jaxlin.load(kept)
     assert state.stage == "axes" and state.steps > 0
     found = probes.sweep(logistic.fit, paths, y, l2=L2, checkpoint=kept)

@@ -619,9 +619,17 @@ def test_a_permutation_test_by_closed_form_is_the_loop(shrinkage):
     np.testing.assert_allclose([value, *null], expected, rtol=1e-8)
 
 
-@pytest.mark.parametrize("combine", ["permutation_test", "cross_validate", "refit"])
-@pytest.mark.parametrize("fit", [lda.fit, least_squares.fit, thorough(qda.fit)])
-def test_closed_forms_of_lanes_over_a_mesh(fit, combine, monkeypatch):
+@pytest.mark.parametrize(
+    "combine, fit",
+    [
+        ("permutation_test", lda.fit),
+        ("cross_validate", least_squares.fit),
+        ("refit", lda.fit),
+        thorough("permutation_test", least_squares.fit),
+        thorough("refit", qda.fit),
+    ],
+)
+def test_closed_forms_of_lanes_over_a_mesh(combine, fit, monkeypatch):
     """Each device has lanes of its own; folds and the key are the same on all."""
     monkeypatch.setattr(_folds, "FEW_LANES", 2)
     x = np.random.default_rng(0).normal(size=(3, N, D))

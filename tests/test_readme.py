@@ -26,7 +26,7 @@ def test_examples_run_and_print_what_they_say():
     # One process for all, with jax's own defaults and not this suite's; it stops at an error.
     source = "\nprint('\\f', end='')\n".join(code for code, _ in examples)
     run = subprocess.run(
-        [sys.executable, "-c", source], capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", source], capture_output=True, text=True, timeout=900
     )
     assert run.returncode == 0, run.stderr
     printed = run.stdout.split("\f")

@@ -12,8 +12,11 @@ alone to rounding: a target without positives is CLASS_TOO_SMALL, and its neighb
 
 The targets and penalties of a layer are found together, in products of x with all of them; closed
 forms (`lda.fit`, `least_squares.fit`) make the statistics of x once for all targets. Layers come
-one after the other, and what a layer holds beside x does not grow with the number of targets. Of an
-x on disk `sweep` holds a block at a time, and each pass over it serves all targets and penalties.
+one after the other, and what a layer holds beside x does not grow with the number of targets.
+
+Of an x on disk a block is in memory at a time, and a pass over it serves as many targets and
+penalties as hold half a gigabyte: a thousand fits of 4,096 columns. Lanes that may have no optimum,
+for want of a penalty, go one by one; closed forms take a pass for each target.
 
 Of the directions that are found, that of `lda.fit` at a shrinkage of 1 is the difference of the
 means, and `linear.patterns` says what moves with the score.
@@ -79,8 +82,8 @@ def sweep(
       l2: penalties `(p,)`, or a number, for fits that take `l2`.
       shrinkage: the same for fits that take `shrinkage`, in place of `l2`.
       sample_weight: `(n,)`, or `(n, t)`: a row of weight 0 has no label of that target.
-      checkpoint: of a stream, a path, to which the state is written after each pass; if it is there
-        already, the run goes on from it. Not for closed forms.
+      checkpoint: of a stream, a path, to which the state is written after each pass of the lanes
+        that go together; if it is there already, the run goes on from it. Not for closed forms.
       progress: of a stream, whether to show a bar of passes and residual, which takes tqdm.
       **options: handed to the fit, numbers among them traced. `num_classes` may be left out,
         eagerly, and is 2 where there are targets.

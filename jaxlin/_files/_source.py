@@ -85,6 +85,8 @@ class Arrays(Source):
 def arrays(x: Any, y: Any, sample_weight: Any = None) -> Arrays:
     """Arrays, memory maps, paths, or lists of paths as a source, their shapes checked."""
     _checks.refuse_other_rows(x=x, y=y, sample_weight=sample_weight)
+    if y is None:
+        raise TypeError("y: expected the labels of x")
     x, y, weight = (None if a is None else mapped(a) for a in (x, y, sample_weight))
     if x.ndim != 2:
         raise ValueError(f"x: expected shape (n, d), got {x.shape}")
@@ -215,7 +217,7 @@ def is_paths(a: Any) -> bool:
 
 
 def _is_path(a: Any) -> bool:
-    return isinstance(a, str | os.PathLike)
+    return isinstance(a, os.PathLike) or (isinstance(a, str) and a.endswith(".npy"))
 
 
 def mapped(a: Any) -> Any:
@@ -359,7 +361,7 @@ def index(
     k = max(largest + 1, 2) if k is None else k
     some = _joined([*kept, *of_class.values()])
     dtype = jax.dtypes.canonicalize_dtype(shape[1] if shape[1].kind in "fV" else np.float64)
-    classes = np.zeros((columns, 2) if columns else k)
+    classes = np.zeros((columns, k) if columns else k)
     for c, share in shares.items():
         own_total = total[c[0]] if weights else total
         if parts_of(heaviest.get(c, 0.0), 1, own_total, working(dtype)) > 0:
@@ -409,6 +411,11 @@ def judge(i, x, y, weight, shape, k, feature_mask, *, soft=True, real=False, tar
     """Raise what is wrong with block i, with its row."""
     if x.ndim != 2:
         raise ValueError(f"block {i}: expected x of shape (rows, d), got {x.shape}")
+    if x.dtype.type is np.void and x.dtype.itemsize == 2:
+        raise TypeError(
+            f"block {i}: x is {x.dtype}, as numpy reads bfloat16: open it as a memory map, and "
+            "`.view(ml_dtypes.bfloat16)`"
+        )
     if x.dtype.fields is not None or x.dtype.kind not in "fiubV":
         raise TypeError(f"block {i}: {_words.no_numbers(x, x, 'x')}")
     if y.dtype.kind not in "fiub":
@@ -445,7 +452,8 @@ def judge(i, x, y, weight, shape, k, feature_mask, *, soft=True, real=False, tar
         fine = fine.all(axis=1)
         _refuse(i, ~fine & here, lambda r: _worst(wide[r], limit))
     if real:
-        _refuse(i, ~np.isfinite(y) & here, lambda r: f"the target is {y[r]}")
+        fine = np.isfinite(y).reshape(len(y), -1).all(axis=1)
+        _refuse(i, ~fine & here, lambda r: f"the target is {y[r]}")
     elif y.dtype.kind == "f":
         rows = y.reshape(len(y), -1)
         off = ~((rows >= 0) & (rows <= 1)).all(axis=1)

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 
 from jaxlin import _linalg
 from jaxlin._base import _traced
-from jaxlin._data import _fold
+from jaxlin._data import _fold, _rows
 from jaxlin._linalg import dot
 from jaxlin._smooth import _frame, _light, _matrix_free, _passes, _record, _scoring
 from jaxlin._smooth._frame import Problem
@@ -147,6 +147,18 @@ def principal(shared: Shared, p: int) -> tuple[jax.Array, jax.Array]:
     return _frame.with_bias(jnp.maximum(values, 0), 1, p > d), whole
 
 
+def lane_bytes(shape: tuple[int, int], m: int, k: int, dtype: Any) -> int:
+    """What a lane holds of x of this shape: scores and slopes of a block, and steps."""
+    n, p = shape
+    size = min(n, 2 * _rows.block_rows(p, ENTRIES))  # at once, of x that is not twice a block
+    return jnp.dtype(dtype).itemsize * (6 * k * size + 3 * MEMORY * m * p)
+
+
+def are_coercive(shared: Shared, problem: Problem) -> jax.Array:
+    """Of which lanes a penalty on every weight proves an optimum."""
+    return jax.vmap(lambda own: _matrix_free.is_coercive(joined(shared, own)))(problem)
+
+
 def judged(
     spec: Spec, shared: Shared, problem: Problem, tol: jax.Array, run: Run
 ) -> tuple[Outcome, jax.Array]:
@@ -156,7 +168,7 @@ def judged(
     v = run.v + jnp.where(run.near[:, None, None], run.step, 0)
     theta = jnp.where(spread > 0, v / jnp.where(spread > 0, spread, 1), 0)
     point = jax.vmap(lambda own, at: _light.light(spec, joined(shared, own), at))(problem, theta)
-    coercive = jax.vmap(lambda own: _matrix_free.is_coercive(joined(shared, own)))(problem)
+    coercive = are_coercive(shared, problem)
     separated, never = point.short == 0, jnp.zeros(len(theta), bool)
     outcome = Outcome(
         point=point,

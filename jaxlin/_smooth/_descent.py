@@ -146,7 +146,8 @@ class Drive:
         if state is not None and not isinstance(state, State):
             raise ValueError(f"state: expected a State, got {type(state).__name__}")
         if state is not None and dict(state.about) != about:
-            raise ValueError(f"state: of another run, {dict(state.about)}, and this is {about}")
+            other = [name for name, value in about.items() if state.about.get(name) != value]
+            raise ValueError(f"state: of another run, whose {', '.join(other)} differ")
         self.state, self._about = state, about
         self._kept, self._bar, self._reader = kept, bar, reader
 

@@ -19,6 +19,9 @@ from jaxlin._data import _rows
 from jaxlin._files import _source
 from jaxlin._smooth import _axes, _descent, _frame, _plan, _record, _risk
 
+# Of what lanes hold that go together; more come after them.
+LANES_BYTES = 512 * 2**20
+
 
 class Target(_source.Source):
     """One column of the labels of a source, and of its weights where they are as many."""
@@ -82,19 +85,30 @@ def fit(
     params, info, left = None, None, np.ones(count, bool)
     shape = found.n, found.d + spec.bias
     if max_steps is None and _plan.together(spec, shape, dtype, labels=True, streamed=True):
-        reader = _source.reader_of(source, found, feature_mask)
         about = _descent.about(fit, found, dtype, l2, feature_mask, [bias, None, float(tolerance)])
-        drive = _descent.Drive(kept, about, bar, reader)
-        with reader:
+        with _source.reader_of(source, found, feature_mask) as reader:
+            drive = _descent.Drive(kept, about, bar, reader)
             rows = _descent.streamed(reader, found, feature_mask)
-            lanes = (target if found.targets else None), shares[target], l2[each]
-            params, info, left = _together(spec, rows, lanes, tolerance, drive)
+            k = found.k if loss.joint else 1
+            most = LANES_BYTES // _axes.lane_bytes(shape, max(k - 1, 1), k, dtype)
+            parts = []
+            for start in range(0, count, max(1, most)):
+                some = slice(start, start + max(1, most))
+                own = target[some] if found.targets else None
+                lanes = own, shares[target[some]], l2[each[some]]
+                parts.append(_together(spec, rows, lanes, tolerance, drive, start))
+            params, info, left = jax.tree.map(lambda *a: jnp.concatenate(a), *parts)
+    elif kept.known:
+        raise ValueError(
+            "checkpoint: not where lanes go one by one, as with `solver`, `max_steps`, or more "
+            "columns than rows"
+        )
     options = {"solver": solver, "bias": bias, "feature_mask": feature_mask}
     options |= {"tol": tol, "max_steps": max_steps}
     for lane in np.flatnonzero(left):
-        own = Target(source, target[lane]) if found.targets else source
+        alone = Target(source, target[lane]) if found.targets else source
         given = options | {"l2": l2[each[lane]]}
-        one = _descent.fit(fit, own, k, _archive.Kept(), bar, **given)
+        one = _descent.fit(fit, alone, found.k, _archive.Kept(), bar, **given)
         if params is None:
             params, info = jax.tree.map(lambda a: jnp.zeros((count, *a.shape), a.dtype), one)
         at = functools.partial(lambda lane, a, b: a.at[lane].set(b), lane)
@@ -103,18 +117,19 @@ def fit(
     return jax.tree.map(lambda a: a.reshape(*lead, *a.shape[1:]), (params, info))
 
 
-def _together(spec, rows, lanes, tol, drive):
-    """The params and Infos of all lanes, and which of them are not settled."""
+def _together(spec, rows, lanes, tol, drive, start):
+    """The params and Infos of lanes, the first of them `start`, and which are not settled."""
     shared, problem = _lanes(spec, rows, *lanes)
     held = _held(spec, shared, problem, jnp.full(len(lanes[1]), tol))
     run = drive.through(
-        "axes",
+        f"axes, from lane {start}",
         functools.partial(_advance, spec, held),
         lambda run: bool(_axes.is_unfinished(_axes.TURNS[False], run)),
         _begin(spec, held),
         lambda run: (jnp.max(run.steps), jnp.max(jnp.where(run.done, 0, run.residual))),
     )
-    return _settled(spec, held, run, lanes[1])
+    # Before the reader is closed.
+    return jax.block_until_ready(_settled(spec, held, run, lanes[1]))
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -143,7 +158,9 @@ def _held(spec, shared, problem, tol):
 @functools.partial(jax.jit, static_argnums=0)
 def _begin(spec, held):
     (count, p), m = held.problem.spread.shape, held.problem.used.shape[1]
-    return _axes.begin(spec, held, jnp.zeros((count, m, p), held.tol.dtype))
+    run = _axes.begin(spec, held, jnp.zeros((count, m, p), held.tol.dtype))
+    # Where there may be no optimum a lane would take all others along, pass after pass.
+    return run._replace(done=run.done | ~_axes.are_coercive(held.shared, held.problem))
 
 
 @functools.partial(jax.jit, static_argnums=0)

@@ -48,7 +48,9 @@ NEWTON_STEPS, OTHER_STEPS, DOUBTFUL_STEPS = 100, 1000, 50
 # Coordinates from which the axes are worth their finding, by the bytes of a number (in float64
 # Newton's steps are of float32 where lanes are many); where lanes are of other labels, which share
 # no products of columns in a Hessian; and coordinates up to which.
-LEAST_AXES, LEAST_OF_LABELS, MOST_AXES = {4: 16, 8: 48}, 8, 4096
+LEAST_AXES, LEAST_OF_LABELS, MOST_AXES = {4: 16, 8: 48}, 8, 4097
+# And of a stream, of which each lane alone would take as many passes as all.
+MOST_STREAMED = 8193
 # Lanes from which steps in float32 are worth a longer program, and entries of x in all of them.
 LANES, LANE_ENTRIES = 8, 200_000
 
@@ -182,8 +184,8 @@ def together(
     Those of a stream always are where it has as many rows: a pass serves all.
     """
     (n, p), least = shape, LEAST_OF_LABELS if labels else LEAST_AXES[dtype.itemsize]
-    least = 1 if streamed else least
-    return spec.solver is None and least <= p <= min(n, MOST_AXES)
+    least, most = (1, MOST_STREAMED) if streamed else (least, MOST_AXES)
+    return spec.solver is None and least <= p <= min(n, most)
 
 
 def many_together(shape: tuple[int, ...], dtype: jnp.dtype, options: dict[str, Any]) -> bool:

@@ -41,12 +41,16 @@ class Folded(_source.Source):
             here, at = slice(at, at + len(x)), at + len(x)
             if self._weights is not None:
                 part = self._weights[here]
-                if len(part) != len(x):
-                    n = self._weights.size
-                    raise ValueError(f"weights: expected shape (folds, n), got {n} for more rows")
+                self._refuse(at > len(self._weights))
                 held = part if weight is None or weight.ndim == 1 else part[:, None]
                 weight = part if weight is None else weight * held
             yield x, y if self._y is None else self._y[here], weight
+        self._refuse(self._weights is not None and at < len(self._weights))
+
+    def _refuse(self, wrong: bool) -> None:
+        if wrong:
+            n = len(self._weights)
+            raise ValueError(f"weights: expected shape (folds, n), got n = {n}, not that of x")
 
 
 def source_of(x: Any, y: Any, sample_weight: Any) -> _source.Source | None:
@@ -55,7 +59,8 @@ def source_of(x: Any, y: Any, sample_weight: Any) -> _source.Source | None:
         if y is not None or sample_weight is not None:
             raise TypeError("y, sample_weight: a source brings its own; pass None")
         return x
-    on_disk = isinstance(x, str | os.PathLike | np.memmap) or _source.is_paths(x)
+    on_disk = isinstance(x, str | os.PathLike) or _source.is_paths(x)
+    on_disk |= isinstance(x, np.memmap) and x.ndim == 2
     return _source.arrays(x, y, sample_weight) if on_disk else None
 
 
@@ -64,14 +69,15 @@ def sweep(
 ) -> tuple[Any, Any]:
     """`(params, info)` of a fit to a stream, by every value of the option that is `swept`."""
     bare, options = _traits.bare(fit, options)
-    traits, each = _traits.of(bare), jnp.atleast_1d(values)
+    traits, options = _traits.of(bare), {**options, swept: jnp.atleast_1d(values)}
     k = options.pop("num_classes", None)
     if traits.moments is not None:
         if kept.known:
             raise ValueError("checkpoint: a closed form takes one pass for each target")
-        found = _of_moments(traits.moments, source, k, bar, swept, each, options)
+        found = _of_moments(traits.moments, source, k, bar, options, options.pop(swept), swept)
     elif traits.loss is not None:
-        found = _many_descents.fit(bare, source, k, kept, bar, **{swept: each}, **options)
+        _refuse_inexact(source, traits.loss.joint)
+        found = _many_descents.fit(bare, source, k, kept, bar, **options)
     else:
         name = f"{getattr(bare, '__module__', '')}.{getattr(bare, '__name__', bare)}"
         raise TypeError(f"fit: {name} cannot be streamed; see `streaming.fit`")
@@ -79,18 +85,41 @@ def sweep(
     return found if values.ndim else jax.tree.map(lambda a: jnp.squeeze(a, axis), found)
 
 
-def _of_moments(parts, source, k, bar, swept, values, options):
-    _, y, _ = next(source.blocks())
-    targets = y.shape[1] if y.ndim == 2 and y.dtype.kind != "f" else 0
+def _first(source: _source.Source) -> tuple[np.ndarray, np.ndarray]:
+    """x and y of the first block."""
+    first = next(source.blocks(), None)
+    if first is None:
+        raise ValueError("source: it holds no rows")
+    return first[0], first[1]
+
+
+def _targets(y: np.ndarray) -> int:
+    """Columns of labels, or 0 for labels that are no columns."""
+    return y.shape[1] if y.ndim == 2 and y.dtype.kind != "f" else 0
+
+
+def _refuse_inexact(source, joint: bool) -> None:
+    _, y = _first(source)
+    if y.ndim == 2 and y.dtype.kind == "f" and not joint:
+        raise TypeError(f"y: expected labels of several targets as integers, got {y.dtype}")
+
+
+def _of_moments(parts, source, k, bar, options, values, swept):
+    if options.pop("feature_mask", None) is not None:
+        raise TypeError("feature_mask: not for closed forms of a stream; leave the columns out")
+    _, y = _first(source)
 
     def of(own, k):
         found = _merged.moments_of(parts[0], own, k, bar)
         return _stacked([parts[1](found, **options, **{swept: value}) for value in values])
 
-    if not targets:
-        k = _source.index(source, None, None, soft=False).k if k is None else k
+    if y.dtype.kind == "f":
         return of(source, k)
-    return _stacked([of(_many_descents.Target(source, target), 2) for target in range(targets)])
+    known = _source.index(source, k, None, soft=False, targets=True)
+    if not known.targets:
+        return of(source, known.k)
+    each = range(known.targets)
+    return _stacked([of(_many_descents.Target(source, target), 2) for target in each])
 
 
 def _stacked(each: list[Any]) -> Any:
@@ -114,8 +143,10 @@ def select(
     fit, source: _source.Source, swept: str, values: jax.Array, choice: Choice, bar, options
 ) -> tuple[_folds.Selected, _folds.Selected | None]:
     """The choice for each target, and the same for labels dealt at random."""
-    _, first, _ = next(source.blocks())
-    targets = first.shape[1] if first.ndim == 2 and first.dtype.kind != "f" else 0
+    _, first = _first(source)
+    targets = _targets(first)
+    if choice.key is not None and first.dtype.kind == "f":
+        raise TypeError(f"key: labels that are dealt at random are integers, got {first.dtype}")
     if not targets and _options.takes(fit, "num_classes"):
         known = options.get("num_classes")
         k = _source.index(source, known, options.get("feature_mask"), soft=True).k
@@ -146,15 +177,18 @@ def _swept_by(fit, swept, values, bar, options, source):
 def _judged(metric, source, weight, p, params, info) -> jax.Array:
     """The metric on the rows that a fold holds out, of each fit: `(t, p)`, or `(p,)`."""
     lead, held = info.status.shape, weight == 0
+    if not held.any():
+        return jnp.full(lead, jnp.nan, info.objective.dtype)
     lanes = jax.tree.map(lambda a: a.reshape(-1, *a.shape[len(lead) :]), params)
-    x, *_ = next(source.blocks())
+    x, _ = _first(source)
+    size = min(len(held), _source.rows_in_block(x.shape[1], x.dtype.itemsize))
     one = jax.eval_shape(_scores, lanes, x[:1])
-    each = one.dtype.itemsize * one.size // info.status.size * max(1, int(held.sum()))
+    each = one.dtype.itemsize * one.size // info.status.size * max(size, int(held.sum()))
     most = p * max(1, SCORES_BYTES // (p * each))
     values = []
     for start in range(0, info.status.size, most):
         some = jax.tree.map(lambda a, start=start: a[start : start + most], lanes)
-        scores, y, weights = _held_out(source, held, some)
+        scores, y, weights = _held_out(source, held, some, size)
         for lane in range(scores.shape[1]):
             target = (start + lane) // p
             of_target = y if y.ndim == 1 or y.dtype.kind == "f" else y[:, target]
@@ -163,10 +197,9 @@ def _judged(metric, source, weight, p, params, info) -> jax.Array:
     return jnp.stack(values).reshape(lead)
 
 
-def _held_out(source, held, lanes) -> tuple[np.ndarray, ...]:
+def _held_out(source, held, lanes, size) -> tuple[np.ndarray, ...]:
     """Scores `(rows, lanes, ...)`, labels and weights of the rows that are held out."""
-    x, *_ = next(source.blocks())
-    size, at, found = _source.rows_in_block(x.shape[1], x.dtype.itemsize), 0, []
+    at, found = 0, []
     for x, y, weight in source.fetch(size, 0):
         here, at = held[at : at + len(x)], at + len(x)
         if here.any():

@@ -108,10 +108,8 @@ def _in_chunks(spec: Spec, finish: Callable, turns: int, shared: Shared, lanes) 
     alike = _rows.alike(shared.rows, shared.rows.feature_mask)
     shared = shared._replace(rows=shared.rows._replace(ok=alike.ok))
     found = _axes.principal(shared._replace(rows=alike), p)
-    # At once, of x that is not twice a block.
-    size = min(len(alike.x), 2 * _rows.block_rows(p, _axes.ENTRIES))
     k = m if problem.basis is None else m + 1
-    bytes_each = start.dtype.itemsize * (6 * k * size + 3 * _axes.MEMORY * m * p)
+    bytes_each = _axes.lane_bytes((len(alike.x), p), m, k, start.dtype)
     solved = functools.partial(_solved, spec, finish, turns, shared, found)
     most = max(1, min(count, CHUNK_BYTES // bytes_each))
     return solved(lanes) if most >= count else _lanes.in_turn(solved, lanes, most)

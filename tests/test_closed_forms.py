@@ -330,7 +330,7 @@ def test_any_split_in_any_order_is_the_whole(of):
 
 
 @pytest.mark.parametrize("value", [0.1, 1e6 + 0.1, 3.3e-5])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [np.float32, thorough(np.float64)])
 def test_parts_know_a_column_of_one_value_in_each_class(dtype, value):
     """Their means of it are rounded each by itself, of many rows or few; that is no scatter."""
     rng = np.random.default_rng(0)

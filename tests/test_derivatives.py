@@ -345,7 +345,7 @@ def test_derivatives_without_a_jacobian():
         np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-8 * np.abs(b).max())
 
 
-@pytest.mark.parametrize("n", [N, 5])
+@pytest.mark.parametrize("n", [N, thorough(5)])
 @pytest.mark.parametrize(
     ("fit", "options"),
     [

@@ -17,6 +17,8 @@ MODULES = [
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 
+# `.ci/run` has them in the code that a reader gets.
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", MODULES)
 def test_examples(name):
     # A reader has jax's own defaults, not this suite's strictness.

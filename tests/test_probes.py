@@ -239,7 +239,7 @@ def test_under_jit_and_vmap_it_is_what_it_is():
     jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-7), mapped, plain)
 
 
-@pytest.mark.parametrize("kind", ["logistic", "lda", "least squares"])
+@pytest.mark.parametrize("kind", ["logistic", "lda", thorough("least squares")])
 def test_derivatives_are_those_of_the_fits(kind):
     fit, given = FITS[kind]
     x, y, _ = drawn()

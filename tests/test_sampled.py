@@ -23,6 +23,7 @@ from jaxlin._smooth import (
     _record,
     _sampled,
 )
+from tests.public import thorough
 
 SPEC = _record.Spec(logistic._LOSS, None, bias=True, penalised=True)
 
@@ -106,7 +107,7 @@ def test_chords_lead_near_where_the_weights_are_alike_and_nowhere_else():
 # --- the steps from there -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("wrong", [1 / 100, 1.0, 100.0])
+@pytest.mark.parametrize("wrong", [1 / 100, thorough(1.0), 100.0])
 def test_steps_arrive_whatever_the_curvature_is_wrong_by(wrong):
     problem = problem_of(*drawn(4000, 4))
     theta, about = optimum(problem)
@@ -254,8 +255,7 @@ def test_the_diagonal_is_the_hessians():
         np.testing.assert_allclose(found, np.diagonal(hess), rtol=1e-6)
 
 
-@pytest.mark.parametrize("steps", [None, 2])
-@pytest.mark.parametrize("twins", [0, 1])
+@pytest.mark.parametrize(("twins", "steps"), [(0, None), (1, 2), thorough(1, None), thorough(0, 2)])
 def test_a_fit_of_columns_that_look_independent(monkeypatch, twins, steps):
     """Is that of others, also if some are not, and where the first steps do not arrive."""
     x, y = independent_columns()
@@ -388,8 +388,17 @@ def any_size(monkeypatch):
 APART = {np.float64: 1e-9, np.float32: 5e-4}
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize(("n", "k"), [(2700, 2), (200, 2), (2700, 3)])
+@pytest.mark.parametrize(
+    ("n", "k", "dtype"),
+    [
+        (2700, 3, np.float64),
+        (200, 2, np.float32),
+        thorough(2700, 2, np.float64),
+        thorough(200, 2, np.float64),
+        thorough(2700, 2, np.float32),
+        thorough(2700, 3, np.float32),
+    ],
+)
 def test_without_a_penalty_a_large_fit_says_what_newtons_method_says(any_size, n, k, dtype):
     """From a sample, from 0, and of k classes; eagerly and traced."""
     traced = jax.jit(unpenalised, static_argnums=(3, 4))

@@ -165,8 +165,15 @@ def test_a_start_at_the_optimum_is_the_end():
     assert_close(again, params, 1e-9)
 
 
-@pytest.mark.parametrize("begun", [False, True])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("dtype", "begun"),
+    [
+        (np.float64, False),
+        (np.float32, True),
+        thorough(np.float64, True),
+        thorough(np.float32, False),
+    ],
+)
 def test_columns_again_and_again_are_a_narrow_fit(dtype, begun):
     """Of a hundred copies of each column each weight is a hundredth, under the penalty's part.
 

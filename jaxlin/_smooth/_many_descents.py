@@ -82,39 +82,56 @@ def fit(
     shares = jnp.asarray(found.classes if found.targets else found.classes[None], dtype)
     count = len(shares) * len(l2)
     target, each = np.divmod(np.arange(count), len(l2))
-    params, info, left = None, None, np.ones(count, bool)
+    lanes = (target if found.targets else None), shares[target], l2[each]
     shape = found.n, found.d + spec.bias
     if max_steps is None and _plan.together(spec, shape, dtype, labels=True, streamed=True):
         about = _descent.about(fit, found, dtype, l2, feature_mask, [bias, None, float(tolerance)])
         with _source.reader_of(source, found, feature_mask) as reader:
             drive = _descent.Drive(kept, about, bar, reader)
             rows = _descent.streamed(reader, found, feature_mask)
-            k = found.k if loss.joint else 1
-            most = LANES_BYTES // _axes.lane_bytes(shape, max(k - 1, 1), k, dtype)
-            parts = []
-            for start in range(0, count, max(1, most)):
-                some = slice(start, start + max(1, most))
-                own = target[some] if found.targets else None
-                lanes = own, shares[target[some]], l2[each[some]]
-                parts.append(_together(spec, rows, lanes, tolerance, drive, start))
-            params, info, left = jax.tree.map(lambda *a: jnp.concatenate(a), *parts)
+            *settled, left = _in_chunks(spec, rows, lanes, tolerance, drive)
     elif kept.known:
         raise ValueError(
             "checkpoint: not where lanes go one by one, as with `solver`, `max_steps`, or more "
             "columns than rows"
         )
+    else:
+        settled, left = None, np.ones(count, bool)
     options = {"solver": solver, "bias": bias, "feature_mask": feature_mask}
     options |= {"tol": tol, "max_steps": max_steps}
-    for lane in np.flatnonzero(left):
-        alone = Target(source, target[lane]) if found.targets else source
-        given = options | {"l2": l2[each[lane]]}
-        one = _descent.fit(fit, alone, found.k, _archive.Kept(), bar, **given)
-        if params is None:
-            params, info = jax.tree.map(lambda a: jnp.zeros((count, *a.shape), a.dtype), one)
-        at = functools.partial(lambda lane, a, b: a.at[lane].set(b), lane)
-        params, info = jax.tree.map(at, (params, info), one)
+
+    def alone(lane):
+        own = Target(source, target[lane]) if found.targets else source
+        kept = _archive.Kept()
+        return _descent.fit(fit, own, found.k, kept, bar, l2=l2[each[lane]], **options)
+
+    settled = _with_those(alone, np.flatnonzero(left), count, settled)
     lead = (found.targets, len(l2)) if found.targets else (len(l2),)
-    return jax.tree.map(lambda a: a.reshape(*lead, *a.shape[1:]), (params, info))
+    return jax.tree.map(lambda a: a.reshape(*lead, *a.shape[1:]), tuple(settled))
+
+
+def _with_those(alone, left, count, settled):
+    """The params and Infos of all lanes, those that are left found `alone(lane)`."""
+    for lane in left.tolist():
+        one = alone(lane)
+        if settled is None:
+            settled = jax.tree.map(lambda a: jnp.zeros((count, *a.shape), a.dtype), one)
+        put = functools.partial(lambda lane, a, b: a.at[lane].set(b), lane)
+        settled = jax.tree.map(put, tuple(settled), one)
+    return settled
+
+
+def _in_chunks(spec, rows, lanes, tol, drive):
+    """As `_together`, so many lanes at a time as have room."""
+    form, (_, shares, _) = rows.x.form, lanes
+    k = shares.shape[1] if spec.loss.joint else 1
+    each = _axes.lane_bytes((form.n, form.d + spec.bias), max(k - 1, 1), k, tol.dtype)
+    most = max(1, LANES_BYTES // each)
+    parts = []
+    for start in range(0, len(shares), most):
+        some = jax.tree.map(lambda a, at=start: a[at : at + most], lanes)
+        parts.append(_together(spec, rows, some, tol, drive, start))
+    return jax.tree.map(lambda *a: jnp.concatenate(a), *parts)
 
 
 def _together(spec, rows, lanes, tol, drive, start):

@@ -127,8 +127,11 @@ def test_lanes_of_one_x_go_together_where_the_axes_are_worth_their_finding():
     assert not together(500, 47, np.float64, labels=False)
     assert together(500, 9, np.float64, labels=True)
     assert not together(100, 257, np.float32, labels=True)
-    assert together(5_000, 4_096, np.float32, labels=True)
-    assert not together(5_000, 4_097, np.float32, labels=True)
+    # Columns, and one for the bias.
+    assert together(5_000, 4_097, np.float32, labels=True)
+    assert not together(5_000, 4_098, np.float32, labels=True)
+    assert together(9_000, 8_193, np.float32, labels=True, streamed=True)
+    assert not together(9_000, 8_194, np.float32, labels=True, streamed=True)
 
 
 def test_what_a_lane_holds_is_told_by_the_fit():

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from jaxlin import least_squares, logistic, softmax
-from jaxlin._base import _platform
+from jaxlin._base import _checks, _platform
 from jaxlin._batch import _lanes
-from jaxlin._data import _maxima
-from jaxlin._smooth import _passes, _risk
+from jaxlin._data import _maxima, _prepare
+from jaxlin._smooth import _frame, _passes, _risk
 from jaxlin.types import Status
 
 LANES, N, D, K, SIZE = 23, 23, 3, 3, 4
@@ -192,3 +192,26 @@ def test_a_row_without_weight_is_absent_from_lanes_however_large_it_is(d, dtype)
         assert (np.asarray(info.status) == Status.CONVERGED).all()
         rtol = 1e-4 if dtype == np.float32 else 1e-9
         np.testing.assert_allclose(found.weights, params.weights, rtol=rtol, atol=rtol / small)
+
+
+def test_junk_beside_what_all_lanes_mask_is_not_felt():
+    """A row without weight, no number in a column that is masked, and large in another."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 4)).astype(np.float32)
+    x[:, 0] *= np.float32(1e-6)
+    y = (x[:, 0] > 0).astype(int)
+    weight = np.ones(60, np.float32)
+    x[7], weight[7] = [0.9 * _checks.safe_range(np.dtype(np.float32)), 1, 1, np.nan], 0
+    masks = np.array([[True, True, False, False], [True, False, True, False]])
+
+    def of_lane(mask):
+        data = _checks.table(x, y, sample_weight=weight, feature_mask=mask, num_classes=2)
+        rows, *_ = _prepare.prepare(data, num_classes=2)
+        problem = _frame.make(rows, jnp.full(4, 0.1, jnp.float32), True)
+        # A column that theta sees has a deviation of 1 / unit.
+        return problem.bounded, problem.scale[0] * problem.spread[0] * problem.unit[0]
+
+    bounded, factor = jax.jit(jax.vmap(of_lane))(masks)
+    assert np.all(bounded)
+    deviation = np.delete(x[:, 0], 7).std()
+    np.testing.assert_allclose(factor * deviation, 1, rtol=1e-4)

@@ -84,13 +84,7 @@ def fit(
     )
     k, d, dtype = found.k, found.d, _source.working(found.dtype)
     check_kind(found, loss.joint)
-    spec = _record.Spec(
-        loss=loss,
-        solver=_risk.check_solver(solver),
-        bias=_checks.static(bias, bool, "bias"),
-        penalised=_risk.penalised(l2, dtype),
-        polished=tol is None,
-    )
+    spec = spec_of(loss, solver, bias, _risk.penalised(l2, dtype), tol)
     if spec.solver not in (None, solvers.newton, solvers.lbfgs):
         raise TypeError("solver: a stream takes solvers.newton or solvers.lbfgs")
     penalty = _checks.penalty(l2, d, dtype)
@@ -111,6 +105,16 @@ def fit(
         run = _Run(problem, lower, tolerance, jnp.int32(cap), jnp.int32(last))
         outcome = _solved(spec, plan, run, Drive(kept, known, bar, reader))
         return returned(spec, problem, outcome, tolerance, run.last, found.classes > 0)
+
+
+def spec_of(loss, solver, bias, penalised, tol) -> _record.Spec:
+    return _record.Spec(
+        loss=loss,
+        solver=_risk.check_solver(solver),
+        bias=_checks.static(bias, bool, "bias"),
+        penalised=penalised,
+        polished=tol is None,
+    )
 
 
 def check_kind(found: _source.Index, joint: bool) -> None:

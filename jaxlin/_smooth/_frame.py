@@ -127,11 +127,16 @@ def _(axis_size, in_batched, rows, bias):
         return own, _batched.all_of(own)
     streamed, masked = isinstance(rows, _rows.Streamed), in_batched[0].feature_mask
     shared = _rows.alike(rows, None if masked else rows.feature_mask)
+    dtype = _checks.working_dtype(rows.x)
+    # Of every entry that is a number, whatever else its row holds: a lane may mask that.
+    every = shared if streamed else shared._replace(ok=shared.ok | ~shared.ok, feature_mask=None)
 
     def maxima(block):
-        return (), jnp.max(jnp.where((block.weight > 0)[:, None], jnp.abs(block.x), 0), axis=0)
+        size = jnp.abs(block.x)
+        fine = (size <= _checks.safe_range(dtype)) & (block.weight > 0)[:, None]
+        return (), jnp.max(jnp.where(fine, size, 0), axis=0)
 
-    largest, dtype = _fold.fold(maxima, shared)[1], _checks.working_dtype(rows.x)
+    largest = _fold.fold(maxima, every)[1]
     x = rows.some.x if streamed else rows.x
     sample = x[:: max(1, len(x) * _mesh.devices(rows.axis) // SAMPLE_ROWS)].astype(dtype)
     sample = jnp.where(jnp.abs(sample) <= _checks.safe_range(dtype), sample, jnp.nan)

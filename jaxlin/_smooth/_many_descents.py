@@ -17,7 +17,7 @@ import numpy as np
 from jaxlin._base import _archive, _checks, _traits
 from jaxlin._data import _rows
 from jaxlin._files import _source
-from jaxlin._smooth import _axes, _descent, _frame, _plan, _record, _risk
+from jaxlin._smooth import _axes, _descent, _frame, _plan, _risk
 
 # Of what lanes hold that go together; more come after them.
 LANES_BYTES = 512 * 2**20
@@ -70,13 +70,7 @@ def fit(
     _descent.check_kind(found, loss.joint)
     dtype = _source.working(found.dtype)
     l2 = _checks.real(l2, "l2").astype(dtype)
-    spec = _record.Spec(
-        loss=loss,
-        solver=_risk.check_solver(solver),
-        bias=_checks.static(bias, bool, "bias"),
-        penalised=_risk.penalised(l2, dtype),
-        polished=tol is None,
-    )
+    spec = _descent.spec_of(loss, solver, bias, _risk.penalised(l2, dtype), tol)
     tolerance = _checks.tolerance(tol, dtype)
     _descent.check_numbers(l2=l2, tol=tolerance, max_steps=max_steps)
     shares = jnp.asarray(found.classes if found.targets else found.classes[None], dtype)

@@ -74,7 +74,7 @@ class Held(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Where all lanes are, `L` before every shape, after so many turns.
+    """Where all lanes are, `L` before every shape, after so many turns, of which the first begins.
 
     v: `(m, p)`, theta as the columns see it
     value, residual: `()`; grad: `(m, p)`, in v
@@ -189,36 +189,35 @@ def descended(spec: Spec, turns: int, held: Held, start: jax.Array) -> Run:
     """The steps, in all lanes until each is done."""
     unfinished = functools.partial(is_unfinished, turns)
     return jax.lax.while_loop(
-        unfinished, functools.partial(advance, spec, held), begin(spec, held, start)
+        unfinished, functools.partial(advance, spec, held), begin(held, start)
     )
 
 
 def is_unfinished(turns: int, run: Run) -> jax.Array:
-    return (run.turn < turns) & ~jnp.all(run.done)
+    return (run.turn <= turns) & ~jnp.all(run.done)
 
 
-def begin(spec: Spec, held: Held, start: jax.Array) -> Run:
-    """Lanes at `start (L, m, p)`."""
+def begin(held: Held, start: jax.Array) -> Run:
+    """Lanes that come to `start (L, m, p)` by their first step, from an infinite J."""
     (count, m, p), dtype = start.shape, start.dtype
-    v = start * held.problem.spread[:, None, :]
-    value, grad, residual = _evaluated(spec, held, v)
-    one, none = jnp.ones(count, dtype), jnp.zeros((MEMORY, count, m, p), dtype)
+    none, pairs = jnp.zeros_like(start), jnp.zeros((MEMORY, count, m, p), dtype)
+    one, never = jnp.ones(count, dtype), jnp.zeros(count, bool)
     return Run(
         turn=jnp.int32(0),
-        v=v,
-        value=value,
-        grad=grad,
-        residual=residual,
-        step=-_first_inverse(held, grad),
+        v=start * held.problem.spread[:, None, :],
+        value=jnp.inf * one,
+        grad=none,
+        residual=jnp.inf * one,
+        step=none,
         length=one,
-        moves=none,
-        changes=none,
-        weight=none[:, :, 0, 0],
+        moves=pairs,
+        changes=pairs,
+        weight=pairs[:, :, 0, 0],
         stretch=one,
-        steps=jnp.zeros(count, jnp.int32),
-        idle=jnp.zeros(count, jnp.int32),
-        near=residual == 0,
-        done=residual == 0,
+        steps=never.astype(jnp.int32),
+        idle=never.astype(jnp.int32),
+        near=never,
+        done=never,
     )
 
 
@@ -256,7 +255,7 @@ def advance(spec: Spec, held: Held, run: Run) -> Run:
     idle = jnp.where(small & ~fallen, run.idle + 1, 0)
     residual = taken(residual, run.residual)
     near = jnp.where(run.done, run.near, small & (residual <= MARGIN * held.tol))
-    stuck = (idle >= PATIENCE) | (length < SHORTEST) | ~jnp.isfinite(expected)
+    stuck = (idle >= PATIENCE) | (length < SHORTEST) | ~jnp.isfinite(value)
     return Run(
         turn=run.turn + 1,
         v=taken(v, run.v),
@@ -269,7 +268,7 @@ def advance(spec: Spec, held: Held, run: Run) -> Run:
         changes=changes,
         weight=weight,
         stretch=stretch,
-        steps=run.steps + accept.astype(jnp.int32),
+        steps=run.steps + (accept & (run.turn > 0)).astype(jnp.int32),
         idle=idle,
         near=near,
         done=run.done | near | stuck | (residual == 0),

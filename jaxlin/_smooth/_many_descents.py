@@ -136,7 +136,7 @@ def _together(spec, rows, lanes, tol, drive, start):
         f"axes, from lane {start}",
         functools.partial(_advance, spec, held),
         lambda run: bool(_axes.is_unfinished(_axes.TURNS[False], run)),
-        _begin(spec, held),
+        _begin(held),
         lambda run: (jnp.max(run.steps), jnp.max(jnp.where(run.done, 0, run.residual))),
     )
     # Before the reader is closed.
@@ -166,10 +166,10 @@ def _held(spec, shared, problem, tol):
     return _axes.hold(spec, shared, axes, problem, tol)
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def _begin(spec, held):
+@jax.jit
+def _begin(held):
     (count, p), m = held.problem.spread.shape, held.problem.used.shape[1]
-    run = _axes.begin(spec, held, jnp.zeros((count, m, p), held.tol.dtype))
+    run = _axes.begin(held, jnp.zeros((count, m, p), held.tol.dtype))
     # Where there may be no optimum a lane would take all others along, pass after pass.
     return run._replace(done=run.done | ~_axes.are_coercive(held.shared, held.problem))
 

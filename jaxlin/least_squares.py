@@ -48,6 +48,8 @@ from jaxlin._batch import _lanes
 from jaxlin._data import _fold
 from jaxlin._linalg import _implicit, dot
 from jaxlin._moments import _bayes, _closed_form, _scatter, _statistics
+from jaxlin._nonsmooth import _sparse
+from jaxlin._smooth import _record
 from jaxlin.moments import ClassMoments, RegressionMoments, TiedMoments, tied
 from jaxlin.types import Hyperplane, Info, Linear, Status
 
@@ -142,17 +144,21 @@ def regress(
     t: Any,
     *,
     l2: Any = 0.0,
+    l1: Any = None,
     sample_weight: Any = None,
     feature_mask: Any = None,
     bias: bool = True,
     axis_name: str | None = None,
 ) -> tuple[Hyperplane, Info]:
-    """Fit numbers by least squares: the mean of (w . x + b - t)^2 / 2 plus l2/2 |w|^2.
+    """Fit numbers by least squares: the mean of (w . x + b - t)^2 / 2 + l2/2 |w|^2 + l1 |w|_1.
 
     Args:
       x: `(n, d)`.
       t: `(n,)` real targets, such as the numbers of the classes.
       l2: `()` or `(d,)`, nonnegative.
+      l1: `()` or `(d,)`, nonnegative: the lasso, and with l2 the elastic net. Some weights are then
+        exactly 0, `residual` is the relative duality gap, and STALLED says that it is above 1e-8,
+        or 1e-5 in float32.
       sample_weight: `(n,)`, nonnegative.
       feature_mask: `(d,)` bool; a masked column has weight 0.
       bias: static; False fixes it at 0.
@@ -166,7 +172,8 @@ def regress(
     Raises:
       ValueError: shapes that do not fit; eagerly also data that are not valid.
 
-    Differentiable in x, t, sample_weight and l2.
+    Differentiable in x, t, sample_weight, l2 and l1; with l1 what is 0 stays so, and derivatives
+    are NaN where it is not proved that it does.
 
     Example:
       >>> import jax.numpy as jnp
@@ -180,8 +187,14 @@ def regress(
     )
     bias = _checks.static(bias, bool, "bias")
     l2 = _checks.penalty(l2, data.x.shape[1], _checks.working_dtype(data.x))
-    params, info = _regress(bias, data, l2)
-    _invalid.raise_if_invalid(info, data, num_classes=None, nonnegative={"l2": l2})
+    if l1 is not None:
+        spec = _record.Spec(_LOSS, solver=None, bias=bias)
+        spec, rest = _sparse.arranged(spec, l2, l1, None, None)
+        params, info = _sparse.plane(spec, None, data, l2, None, None, *rest)
+    else:
+        params, info = _regress(bias, data, l2)
+    given = {"l2": l2, "l1": l1}
+    _invalid.raise_if_invalid(info, data, num_classes=None, nonnegative=given)
     return params, info
 
 
@@ -527,4 +540,21 @@ _OFFER = _closed_form.Offer(
     frozenset({"num_classes", "l2", "bias"}), _factors, _relabelled, _reweighed
 )
 
+
+def _loss(scores: jax.Array, y: jax.Array) -> jax.Array:
+    return (scores[0] - y) ** 2 / 2
+
+
+def _excess(scores: jax.Array, slope: jax.Array, y: jax.Array) -> jax.Array:
+    """The conjugate is (slope + y)^2 / 2 - y^2 / 2."""
+    return (scores[0] - y - slope[0]) ** 2 / 2
+
+
+def _agreement(scores: jax.Array, y: jax.Array) -> _record.Agreement:
+    """With nothing: there is an optimum whatever the numbers."""
+    never = jnp.zeros(1, bool)
+    return _record.Agreement(value=scores, sign=jnp.ones_like(scores), tight=~never, inert=never)
+
+
+_LOSS = _record.Loss(_loss, None, _agreement, excess=_excess, steepest=1.0, attained=True)
 _traits.declare(fit, many=_OFFER, moments=(tied, fit_from_moments))

@@ -44,6 +44,7 @@ from jaxlin import _linalg, losses, solvers
 from jaxlin._base import _checks, _invalid, _mesh, _traits, _words
 from jaxlin._data import _fold, _prepare, _rows
 from jaxlin._linalg import _implicit, dot
+from jaxlin._nonsmooth import _sparse
 from jaxlin._smooth import _frame, _passes, _plan, _proof, _record, _risk
 from jaxlin.types import Hyperplane, Info, Linear, Status
 
@@ -58,6 +59,7 @@ def fit(
     y: Any,
     *,
     l2: Any = 0.0,
+    l1: Any = None,
     sample_weight: Any = None,
     feature_mask: Any = None,
     offset: Any = None,
@@ -68,7 +70,7 @@ def fit(
     max_steps: Any = None,
     axis_name: str | None = None,
 ) -> tuple[Hyperplane, Info]:
-    """Fit a logistic regression: min_w,b sum_i c_i log(1 + exp(-t_i s_i)) + l2/2 |w|^2.
+    """Fit a logistic regression: min_w,b sum_i c_i log(1 + exp(-t_i s_i)) + l2/2 |w|^2 + l1 |w|_1.
 
     s_i = w . x_i + b + offset_i, t = 2 y - 1, and c are the weights divided by their sum; the bias
     is not penalised. scikit-learn's C is 1 / (l2 sum of weights): `losses.l2_from_C`.
@@ -84,6 +86,9 @@ def fit(
       x: `(n, d)`, in any units; half precision stays so in memory.
       y: `(n,)` in {0, 1}, or float probabilities in [0, 1].
       l2: penalty, a scalar or one per feature `(d,)`; 0 is maximum likelihood.
+      l1: penalty on sizes, a scalar or one per feature `(d,)`, which makes some weights exactly 0.
+        With it the fit has a solver of its own, `residual` is the relative duality gap at the
+        params returned, and `tol` bounds that, by default 1e-8, or 1e-5 in float32.
       sample_weight: `(n,)`, nonnegative; a row of weight 0 is absent whatever it holds.
       feature_mask: `(d,)` bool; a masked column has coefficient 0 whatever it holds.
       offset: `(n,)`, added to the scores.
@@ -110,7 +115,8 @@ def fit(
     With L-BFGS and a penalty on every weight CONVERGED is said by the residual alone, as there is
     an optimum; next to no penalty leaves it far away even so, where Newton's method asks for more.
 
-    Differentiable by the implicit function theorem in x, soft y, l2, sample_weight and offset.
+    Differentiable by the implicit function theorem in x, soft y, l2, sample_weight and offset; with
+    l1 in that too, what is 0 staying so, and NaN where it is not proved that it does.
 
     Example:
       >>> import jax.numpy as jnp
@@ -134,21 +140,19 @@ def fit(
         penalised=_risk.penalised(l2, dtype),
         polished=tol is None,
     )
-    params, info = _risk.run(
-        _fit,
-        spec,
-        2,
-        data,
-        penalty,
-        _checks.optional(offset, (n,), dtype, "offset"),
-        _risk.check_init(init, Hyperplane, (), d, dtype),
-        _checks.tolerance(tol, dtype),
-        None if max_steps is None else _checks.count(max_steps, "max_steps"),
-    )
+    offset_of = _checks.optional(offset, (n,), dtype, "offset")
+    start = _risk.check_init(init, Hyperplane, (), d, dtype)
+    given = 2, data, penalty, offset_of, start
+    if l1 is not None:
+        spec, rest = _sparse.arranged(spec, penalty, l1, tol, max_steps)
+        params, info = _sparse.plane(spec, *given, *rest)
+    else:
+        steps = None if max_steps is None else _checks.count(max_steps, "max_steps")
+        params, info = _risk.run(_fit, spec, *given, _checks.tolerance(tol, dtype), steps)
     _invalid.raise_if_invalid(
         info,
         data,
-        nonnegative={"l2": l2, "tol": tol, "max_steps": max_steps},
+        nonnegative={"l2": l2, "l1": l1, "tol": tol, "max_steps": max_steps},
         finite={"offset": offset, **_risk.named(init)},
     )
     return params, info
@@ -357,7 +361,17 @@ def _agreement(scores: jax.Array, y: jax.Array) -> _record.Agreement:
     return _record.Agreement(value=sign * scores, sign=sign, tight=tight, inert=jnp.zeros(1, bool))
 
 
-_LOSS = _record.Loss(_loss, curvature=None, agreement=_agreement, log_odds=True)
+def _excess(scores: jax.Array, slope: jax.Array, y: jax.Array) -> jax.Array:
+    """The conjugate is minus the entropy of the probability that the slope says."""
+    asked = slope[0] + y.astype(slope.dtype)
+    parts = jnp.clip(jnp.stack([asked, 1 - asked]), 0, 1)
+    entropy = -jnp.sum(jax.scipy.special.xlogy(parts, parts))
+    return _loss(scores, y) - entropy - scores[0] * slope[0]
+
+
+_LOSS = _record.Loss(
+    _loss, curvature=None, agreement=_agreement, log_odds=True, excess=_excess, steepest=1 / 4
+)
 
 
 def _nothing(k: int, d: int, dtype: Any) -> Hyperplane:

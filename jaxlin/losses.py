@@ -17,7 +17,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _linalg, linear
+from jaxlin import _linalg, linear, solvers
 from jaxlin._base import _checks, _codes, _mesh
 from jaxlin._data import _fold, _rows
 from jaxlin.types import Hyperplane, Linear
@@ -253,10 +253,11 @@ def objective(
     y: Any,
     *,
     l2: Any = 0.0,
+    l1: Any = 0.0,
     sample_weight: Any = None,
     offset: Any = None,
 ) -> jax.Array:
-    """What every penalised fit minimises: mean loss + l2/2 |weights|^2.
+    """What every penalised fit minimises: mean loss + l2/2 |weights|^2 + l1 |weights|_1.
 
     The mean is weighted, sum_i w_i loss_i / sum_i w_i; the bias is never penalised. Rows are
     evaluated block by block, so that the scores are never held at once.
@@ -266,7 +267,7 @@ def objective(
       params: a Hyperplane or a Linear.
       x: `(n, d)`.
       y: `(n,)`, or what the loss takes.
-      l2: a scalar, or one penalty per feature `(d,)`.
+      l2, l1: a scalar, or one penalty per feature `(d,)`.
       sample_weight: `(n,)`; a row of weight 0 is absent.
       offset: `(n,)`, or `(n, k)` for a Linear, added to the scores.
 
@@ -293,8 +294,61 @@ def objective(
         x,
         _one_per_row(y, n),
         _checks.penalty(l2, d, dtype),
+        _checks.penalty(l1, d, dtype, "l1"),
         _checks.optional(sample_weight, (n,), dtype, "sample_weight"),
         _checks.optional(offset, (n,) if k is None else (n, k), dtype, "offset"),
+    )
+
+
+def l1_max(
+    loss: Loss,
+    x: Any,
+    y: Any,
+    *,
+    num_classes: int | None = None,
+    sample_weight: Any = None,
+    offset: Any = None,
+    bias: bool = True,
+) -> jax.Array:
+    """The smallest `l1` at which every weight of a fit is 0.
+
+    It is the largest size of the gradient of the mean loss in the weights, where these are 0 and
+    the biases fit best. A path of penalties goes from it to a hundredth or a thousandth.
+
+    Args:
+      loss: `f(scores, y)` per example, smooth and convex.
+      x: `(n, d)`.
+      y: `(n,)`, or what the loss takes.
+      num_classes: k, static, of a loss of k scores; None for one score.
+      sample_weight: `(n,)`; a row of weight 0 is absent.
+      offset: `(n,)`, or `(n, k)`, added to the scores.
+      bias: static, as of the fit.
+
+    Returns:
+      `()`.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import logistic, losses
+      >>> x = jnp.array([[0.0, 1.0], [1.0, 0.0], [2.0, 0.0], [3.0, 1.0]])
+      >>> y = jnp.array([0, 1, 0, 1])
+      >>> most = losses.l1_max(losses.logistic, x, y)
+      >>> most.item(), logistic.fit(x, y, l1=most)[0].weights.tolist()
+      (0.25, [0.0, 0.0])
+    """
+    _checks.refuse_other_rows(x=x, y=y, sample_weight=sample_weight)
+    x = _checks.matrix(x)
+    n, dtype = len(x), _checks.working_dtype(x)
+    k = None if num_classes is None else _checks.number_of_classes(num_classes, 0)
+    lead = () if k is None else (k,)
+    return _l1_max(
+        loss,
+        lead,
+        _checks.static(bias, bool, "bias"),
+        x,
+        _one_per_row(y, n),
+        _checks.optional(sample_weight, (n,), dtype, "sample_weight"),
+        _checks.optional(offset, (n, *lead), dtype, "offset"),
     )
 
 
@@ -342,7 +396,7 @@ def _one_per_row(y: Any, n: int) -> jax.Array:
 
 
 @partial(jax.jit, static_argnums=0)
-def _objective(loss, params, x, y, l2, sample_weight, offset):
+def _objective(loss, params, x, y, l2, l1, sample_weight, offset):
     n, _ = x.shape
     dtype = _checks.working_dtype(x)
     weight = jnp.ones(n, dtype) if sample_weight is None else sample_weight
@@ -372,9 +426,30 @@ def _objective(loss, params, x, y, l2, sample_weight, offset):
     mean = jnp.where(jnp.any((weight != 0) & ~finite), jnp.nan, mean)
     weights = params.weights.astype(dtype)
     # An infinite weight that no penalty sees must not make NaN.
-    columns = jnp.broadcast_to(l2, weights.shape)
-    weights = jnp.where((columns == 0) & ~jnp.isfinite(weights), 0, weights)
-    return mean + jnp.sum(columns * weights**2) / 2
+    squares, sizes = (jnp.broadcast_to(a, weights.shape) for a in (l2, l1))
+    unseen = (squares == 0) & (sizes == 0) & ~jnp.isfinite(weights)
+    weights = jnp.where(unseen, 0, weights)
+    return mean + jnp.sum(squares * weights**2) / 2 + jnp.sum(sizes * jnp.abs(weights))
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _l1_max(loss, lead, bias, *data):
+    (_, d), dtype = data[0].shape, _checks.working_dtype(data[0])
+    weights, objective = jnp.zeros((*lead, d), dtype), partial(_at_level, loss, lead)
+    # All classes' biases alike change nothing: the first is 0.
+    level = jnp.zeros(max(lead[0] - 1, 0) if lead else 1, dtype)
+    if bias:
+        level, _ = solvers.newton(objective, level, (weights, *data))
+    return jnp.max(jnp.abs(jax.grad(objective, 1)(level, weights, *data)), initial=0)
+
+
+def _at_level(loss, lead, level, weights, x, y, sample_weight, offset):
+    """The mean loss; `level (k - 1,)`, or `(1,)` of one score."""
+    zero = jnp.zeros(x.shape[1], weights.dtype)
+    params: Any = Hyperplane(weights, level[0])
+    if lead:
+        params = Linear(weights, jnp.concatenate([jnp.zeros_like(weights[:1, 0]), level]))
+    return _objective(loss, params, x, y, zero, zero, sample_weight, offset)
 
 
 @jax.custom_jvp

@@ -230,7 +230,8 @@ def _report(found: _folds.Selected, shuffled: Report | None) -> Report:
     told = jnp.any(jnp.isfinite(found.values), axis=-2, keepdims=True)
     mean, error = _lanes.mean_of(jnp.where(told, found.values, jnp.nan), axis=-1)
     status = jnp.max(found.infos.status, axis=-1)
-    return Report(mean, error, status, found.penalty, shuffled)
+    (penalty,) = found.penalty.values()
+    return Report(mean, error, status, penalty, shuffled)
 
 
 def _job(

@@ -516,20 +516,28 @@ def permutation_test(
 
 @_options.explained
 def regularization_path(
-    fit: Fit, x: Any, y: Any, *, l2: Any, batch_size: int | None = None, **options: Any
+    fit: Fit,
+    x: Any,
+    y: Any,
+    *,
+    l2: Any = None,
+    l1: Any = None,
+    batch_size: int | None = None,
+    **options: Any,
 ) -> tuple[Any, Info]:
     """One fit per penalty, from strong to weak, each started where those before it lead.
 
     Args:
       fit: `fit(x, y, *, l2, ...) -> (params, Info)`.
       x, y: the data.
-      l2: `(m,)` penalties, or `(m, d)`, one per feature; in any order.
+      l2, l1: `(m,)` penalties, or `(m, d)`, one per feature; in any order. Both of one length are
+        m pairs, of an elastic net; one number goes with all of the other.
       batch_size: penalties at a time, each of another piece of the path; by default chosen from
         the shapes.
       **options: handed to the fit unchanged; `sample_weight` too.
 
     Returns:
-      `(params, info)`, each with a leading axis in the order of `l2`.
+      `(params, info)`, each with a leading axis in the order of the penalties.
 
     Raises:
       TypeError: the fit has no penalty.
@@ -545,16 +553,17 @@ def regularization_path(
       [0.024, 0.191, 0.637]
     """
     sample_weight = options.pop("sample_weight", None)
-    problem = _folds.given(fit, x, y, None, sample_weight, options)
-    l2 = _penalties(fit, l2)
-    size = _folds.at_once(problem, len(l2), batch_size)
+    penalties, options = _penalties(fit, options, l2=l2, l1=l1)
+    problem = _folds.given(fit, x, y, None, sample_weight, options, penalties)
+    size = _folds.at_once(problem, _count(penalties), batch_size)
     alone = batch_size is None and not problem.together
     if alone and _platform.on_one_cpu() and _folds.is_warm(fit, problem.options):
         size = min(_folds.SIDE_BY_SIDE, size)
     static = (fit, problem.static, size)
-    l2 = l2.astype(problem.dtype)
-    params, info = _folds.run(_folds.path, static, problem, size, False, l2, l2=l2)
-    _folds.raise_if_invalid(fit, info, problem, l2)
+    penalties = jax.tree.map(lambda a: a.astype(problem.dtype), penalties)
+    l2 = penalties.get("l2")
+    params, info = _folds.run(_folds.path, static, problem, size, False, penalties, l2=l2)
+    _folds.raise_if_invalid(fit, info, problem, penalties)
     return params, info
 
 
@@ -566,13 +575,14 @@ def select(
     y: Any,
     weights: Any,
     *,
-    l2: Any,
+    l2: Any = None,
+    l1: Any = None,
     larger_is_better: bool | None = None,
     one_standard_error: bool = False,
     sample_weight: Any = None,
     batch_size: int | None = None,
     **options: Any,
-) -> tuple[Any, Info, jax.Array]:
+) -> tuple[Any, Info, Any]:
     """Choose the penalty by cross-validation, and fit all rows with it.
 
     The best is the mean of the metric, one number, over the folds that hold something out; of
@@ -586,7 +596,8 @@ def select(
 
     Args:
       fit, metric, x, y, weights, sample_weight: as in `cross_validate`.
-      l2: `(m,)` penalties, or `(m, d)`, one per feature; in any order.
+      l2, l1: `(m,)` penalties, or `(m, d)`, one per feature; in any order. Both of one length are
+        m pairs, of an elastic net; one number goes with all of the other.
       larger_is_better: static; False for a loss. By default so for `metrics.log_loss` and
         `metrics.brier`, and True for any other metric.
       one_standard_error: static, whether that rule decides.
@@ -595,8 +606,8 @@ def select(
         them static. `num_classes` may be left out, eagerly.
 
     Returns:
-      `(params, info, l2)`: the fit to all rows, and the penalty it was made with, `()` or `(d,)`.
-      Nested selection is a vmap over `sample_weight`.
+      `(params, info, l2)`: the fit to all rows, and the penalty it was made with, `()` or `(d,)`;
+      l1 of these, or of both a dict by name. Nested selection is a vmap over `sample_weight`.
 
       Where no penalty could be judged both are NaN, and the status INVALID_DATA, or of one class
       CLASS_TOO_SMALL, with params at their limit; eagerly it raises.
@@ -620,20 +631,24 @@ def select(
       (1.0, 0)
     """
     _words.refuse_other_metric(metric)
-    problem = _folds.given(fit, x, y, weights, sample_weight, options)
-    l2 = _penalties(fit, l2).astype(problem.dtype)
+    penalties, options = _penalties(fit, options, l2=l2, l1=l1)
+    problem = _folds.given(fit, x, y, weights, sample_weight, options, penalties)
+    penalties = jax.tree.map(lambda a: a.astype(problem.dtype), penalties)
     rule = (bool(_folds.larger_is_better(metric, larger_is_better)), bool(one_standard_error))
     # A fit of all rows to each penalty is one fold more, and no program of its own.
-    most = at_once = _folds.at_once(problem, len(l2) * (1 + problem.folds), batch_size)
+    most = at_once = _folds.at_once(problem, _count(penalties) * (1 + problem.folds), batch_size)
     if batch_size is None and _platform.on_one_cpu() and not problem.together:
         most = min(LIKE_LANES, most)
         at_once = min(_folds.SIDE_BY_SIDE, most) if _folds.is_warm(fit, problem.options) else most
     static = (fit, metric, problem.static, rule, most, at_once)
-    found = _folds.run(_folds.select, static, problem, at_once, False, problem.weights, l2, l2=l2)
+    others, l2 = (problem.weights, penalties), penalties.get("l2")
+    found = _folds.run(_folds.select, static, problem, at_once, False, *others, l2=l2)
     infos = jax.tree.map(lambda a: a[:, :-1], found.infos)
-    _folds.raise_if_invalid(fit, infos, problem, jnp.repeat(l2, problem.folds, axis=0))
+    each = jax.tree.map(lambda a: jnp.repeat(a, problem.folds, axis=0), penalties)
+    _folds.raise_if_invalid(fit, infos, problem, each)
     _paths.raise_if_unjudged(found.values, found.judged)
-    return found.params, found.info, found.penalty
+    chosen = found.penalty if len(penalties) > 1 else next(iter(found.penalty.values()))
+    return found.params, found.info, chosen
 
 
 def on_standardized(fit: Fit) -> Fit:
@@ -726,13 +741,28 @@ def _p_value(value: jax.Array, null: jax.Array, larger: bool) -> jax.Array:
     return jnp.where(jnp.isnan(value), jnp.nan, p_value)
 
 
-def _penalties(fit: Fit, l2: Any) -> jax.Array:
-    if not _options.takes(fit, "l2"):
-        raise TypeError("fit: expected a fit with an argument l2")
-    l2 = _checks.real(l2, "l2")
-    if l2.ndim not in (1, 2) or not l2.shape[0]:
-        raise ValueError(f"l2: expected penalties of shape (m,) or (m, d), got {l2.shape}")
-    return l2
+def _penalties(fit: Fit, options: dict[str, Any], **given: Any) -> tuple[dict, dict]:
+    """Those that are swept, by name, and the options with the others."""
+    given = {name: value for name, value in given.items() if value is not None}
+    if not given:
+        raise TypeError("l2, l1: expected penalties of shape (m,) or (m, d) of either")
+    for name in given:
+        if not _options.takes(fit, name):
+            raise TypeError(f"fit: expected a fit with an argument {name}")
+    values = {name: _checks.real(value, name) for name, value in given.items()}
+    swept = {name: a for name, a in values.items() if a.ndim or len(values) == 1}
+    for name, a in swept.items():
+        if a.ndim not in (1, 2) or not a.shape[0]:
+            raise ValueError(f"{name}: expected penalties of shape (m,) or (m, d), got {a.shape}")
+    counts = {len(a) for a in swept.values()}
+    if len(counts) != 1:
+        shapes = ", ".join(f"{name} {a.shape}" for name, a in values.items())
+        raise ValueError(f"l2, l1: expected as many of both, or one number and many, got {shapes}")
+    return swept, options | {name: a for name, a in values.items() if name not in swept}
+
+
+def _count(penalties: dict[str, jax.Array]) -> int:
+    return len(next(iter(penalties.values())))
 
 
 def _number_of_folds(folds: Any, n: int) -> int:

@@ -29,6 +29,7 @@ import jax.numpy as jnp
 from jaxlin import _linalg, losses, solvers
 from jaxlin._base import _checks, _codes, _invalid, _traits, _words
 from jaxlin._data import _prepare
+from jaxlin._nonsmooth import _sparse
 from jaxlin._smooth import _frame, _plan, _record, _risk
 from jaxlin.types import Info, Linear
 
@@ -40,6 +41,7 @@ def fit(
     *,
     num_classes: int | None = None,
     l2: Any = 0.0,
+    l1: Any = None,
     sample_weight: Any = None,
     feature_mask: Any = None,
     offset: Any = None,
@@ -67,6 +69,10 @@ def fit(
       y: `(n,)` class indices, or float probabilities `(n, k)` whose rows sum to one.
       num_classes: k, static; eagerly by default 1 + the largest label with weight.
       l2: penalty, a scalar or one per feature `(d,)`; 0 is maximum likelihood.
+      l1: penalty on sizes, a scalar or one per feature `(d,)`, which makes some weights of
+        some classes exactly 0; they then need not sum to zero over the classes. With it the fit has
+        a solver of its own, `residual` is the relative duality gap at the params returned, and
+        `tol` bounds that, by default 1e-8, or 1e-5 in float32.
       sample_weight: `(n,)`, nonnegative; a row of weight 0 is absent whatever it holds.
       feature_mask: `(d,)` bool; a masked column has weights 0 whatever it holds.
       offset: `(n, k)`, added to the scores.
@@ -97,7 +103,8 @@ def fit(
     residual alone, as there is an optimum; next to no penalty leaves it far away even so, where
     Newton's method with a Hessian asks for more.
 
-    Differentiable by the implicit function theorem in x, soft y, l2, sample_weight and offset.
+    Differentiable by the implicit function theorem in x, soft y, l2, sample_weight and offset; with
+    l1 in that too, what is 0 staying so, and NaN where it is not proved that it does.
 
     Example:
       >>> import jax.numpy as jnp
@@ -130,22 +137,20 @@ def fit(
         penalised=_risk.penalised(l2, dtype),
         polished=tol is None,
     )
-    params, info = _risk.run(
-        _fit,
-        spec,
-        k,
-        data,
-        penalty,
-        _checks.optional(offset, (n, k), dtype, "offset"),
-        _risk.check_init(init, Linear, (k,), d, dtype),
-        _checks.tolerance(tol, dtype),
-        None if max_steps is None else _checks.count(max_steps, "max_steps"),
-    )
+    offset_of = _checks.optional(offset, (n, k), dtype, "offset")
+    start = _risk.check_init(init, Linear, (k,), d, dtype)
+    given = k, data, penalty, offset_of, start
+    if l1 is not None:
+        spec, rest = _sparse.arranged(spec, penalty, l1, tol, max_steps)
+        params, info = _sparse.planes(spec, *given, *rest)
+    else:
+        steps = None if max_steps is None else _checks.count(max_steps, "max_steps")
+        params, info = _risk.run(_fit, spec, *given, _checks.tolerance(tol, dtype), steps)
     _invalid.raise_if_invalid(
         info,
         data,
         num_classes=k,
-        nonnegative={"l2": l2, "tol": tol, "max_steps": max_steps},
+        nonnegative={"l2": l2, "l1": l1, "tol": tol, "max_steps": max_steps},
         finite={"offset": offset, **_risk.named(init)},
     )
     return params, info
@@ -288,8 +293,22 @@ def _agreement(scores: jax.Array, y: jax.Array) -> _record.Agreement:
     )
 
 
+def _excess(scores: jax.Array, slope: jax.Array, y: jax.Array) -> jax.Array:
+    """The conjugate is minus the entropy of the probabilities that the slope says."""
+    target = y if y.ndim else jax.nn.one_hot(y, scores.size, dtype=scores.dtype)
+    asked = jnp.clip(slope + target, 0, 1)
+    entropy = -jnp.sum(jax.scipy.special.xlogy(asked, asked))
+    return losses.softmax(scores, y) - entropy - jnp.sum(jnp.where(slope == 0, 0, scores) * slope)
+
+
 _LOSS = _record.Loss(
-    losses.softmax, _curvature, _agreement, _record.Bend(_sides, _product, _diagonal), joint=True
+    losses.softmax,
+    _curvature,
+    _agreement,
+    _record.Bend(_sides, _product, _diagonal),
+    joint=True,
+    excess=_excess,
+    steepest=1 / 2,
 )
 
 

@@ -48,7 +48,8 @@ from jaxlin._data import _prepare
 from jaxlin._linalg import _implicit, dot
 from jaxlin._margin import _crammer_singer, _margin
 from jaxlin._margin._gap import Kind
-from jaxlin._smooth import _frame, _risk
+from jaxlin._nonsmooth import _sparse
+from jaxlin._smooth import _frame, _record, _risk
 from jaxlin.types import Hyperplane, Info, Linear, Status
 
 SOFT_STEPS, HARD_STEPS = 60, 100
@@ -61,6 +62,7 @@ def fit(
     y: Any,
     *,
     l2: Any,
+    l1: Any = None,
     loss: Callable = losses.hinge,
     sample_weight: Any = None,
     feature_mask: Any = None,
@@ -74,7 +76,9 @@ def fit(
     Args:
       x: `(n, d)`.
       y: `(n,)` in {0, 1}.
-      l2: positive, a number or `(d,)`, one per feature.
+      l2: positive, a number or `(d,)`, one per feature; beside l1 it may be 0.
+      l1: with `losses.squared_hinge` a penalty l1 |w|_1, a number or `(d,)`, which makes some
+        weights exactly 0.
       loss: static, `losses.hinge` or `losses.squared_hinge`.
       sample_weight: `(n,)`, nonnegative; a weight of 2 is the row twice.
       feature_mask: `(d,)` bool; the coefficient of a masked column is 0.
@@ -105,9 +109,10 @@ def fit(
     """
     if axis_name is not None and loss is losses.hinge:
         raise ValueError("axis_name: rows can be dealt out for losses.squared_hinge only")
-    params, _, info = _soft(
-        x, y, l2, loss, sample_weight, feature_mask, bias, tol, max_steps, axis_name
-    )
+    options = sample_weight, feature_mask, bias, tol, max_steps, axis_name
+    if l1 is not None:
+        return _sparse_soft(x, y, l2, l1, loss, *options)
+    params, _, info = _soft(x, y, l2, loss, *options)
     return params, info
 
 
@@ -348,6 +353,19 @@ def _soft(x, y, l2, loss, sample_weight, feature_mask, bias, tol, max_steps, axi
     return params, duals, info
 
 
+def _sparse_soft(x, y, l2, l1, loss, sample_weight, feature_mask, bias, tol, max_steps, axis_name):
+    if loss is not losses.squared_hinge:
+        raise ValueError("l1: with loss=losses.squared_hinge only")
+    data = _table(x, y, sample_weight=sample_weight, feature_mask=feature_mask, axis_name=axis_name)
+    penalty = _checks.penalty(l2, data.x.shape[1], _checks.working_dtype(data.x))
+    spec = _record.Spec(_LOSS, solver=None, bias=_checks.static(bias, bool, "bias"))
+    spec, rest = _sparse.arranged(spec, penalty, l1, tol, max_steps)
+    params, info = _sparse.plane(spec, 2, data, penalty, None, None, *rest)
+    given = {"l2": l2, "l1": l1, "tol": tol, "max_steps": max_steps}
+    _invalid.raise_if_invalid(info, data, nonnegative=given)
+    return params, info
+
+
 def _raise_if_soft_is_invalid(info, data, l2, tol, max_steps, **options):
     _invalid.raise_if_invalid(
         info,
@@ -473,4 +491,13 @@ def _fit_joint(k, bias, data, l2, tol, max_steps):
     return params, info
 
 
+def _excess(scores: jax.Array, slope: jax.Array, y: jax.Array) -> jax.Array:
+    """The conjugate at a slope of -a t is a^2 / 4 - a."""
+    sign = jnp.where(y > 0, 1, -1).astype(scores.dtype)
+    short, pull = 1 - sign * scores[0], -sign * slope[0]
+    over = jnp.maximum(short, 0)
+    return (over - pull / 2) ** 2 + pull * (over - short)
+
+
+_LOSS = _margin.LOSS._replace(excess=_excess, steepest=2.0, attained=True)
 _traits.declare(fit, fit_dual, fit_hard_margin, fit_crammer_singer, skips=True)

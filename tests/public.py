@@ -296,6 +296,14 @@ CASES: dict[str, list[Case]] = {
         )
     ],
     "linear.to_hyperplanes": [case(linear.to_hyperplanes, planes)],
+    "losses.l1_max": [
+        case(functools.partial(losses.l1_max, losses.logistic), normal(N, D), classes(2, N)),
+        case(
+            functools.partial(losses.l1_max, losses.softmax, num_classes=K),
+            normal(N, D),
+            classes(K, N),
+        ),
+    ],
     "losses.objective": [
         case(
             functools.partial(losses.objective, losses.logistic),
@@ -724,6 +732,10 @@ def _fits() -> dict[str, Fit]:
     fits[LBFGS] = Fit(
         functools.partial(logistic.fit, solver=solvers.lbfgs, max_steps=1000), 2, True, False
     )
+    fits[L1] = Fit(functools.partial(logistic.fit, l1=0.02, max_steps=1000), 2, True, True)
+    fits["softmax.fit l1"] = Fit(
+        functools.partial(softmax.fit, l1=0.02, num_classes=K, max_steps=1000), K, True, True
+    )
     fits["one_vs_rest(perceptron.fit)"] = Fit(
         functools.partial(multiclass.one_vs_rest(perceptron.fit), num_classes=K), K, False, True
     )
@@ -739,11 +751,12 @@ def _fits() -> dict[str, Fit]:
     return fits
 
 
-LBFGS = "logistic.fit lbfgs"
+LBFGS, L1 = "logistic.fit lbfgs", "logistic.fit l1"
 FITS = _fits()
 # For parametrize: what shares its engine with another fit is tried with the thorough tests.
 TWINS = {
     LBFGS,
+    "softmax.fit l1",
     "logistic.fit_firth",
     "gaussian.fit",
     "gaussian.fit_tied",

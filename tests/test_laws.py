@@ -52,9 +52,15 @@ PER_CLASS = {"qda.fit", "gaussian.fit"}
 OPTIMA = [name for name in public.NAMES if (getattr(name, "values", [name])[0]) not in WALKS]
 
 
-def options_of(name):
-    """What the example of a fit is given, such as the l2 of a margin, which has units."""
-    return getattr(FITS[getattr(name, "values", [name])[0]].call, "keywords", {})
+def penalties_of(call, unit=1.0):
+    """The penalties that an example is given, in these units of x."""
+    given = getattr(call, "keywords", {})
+    powers = {"l1": 1, "l2": 2}
+    return {name: given[name] * unit ** powers[name] for name in powers if name in given}
+
+
+def has_units(name):
+    return bool(penalties_of(FITS[getattr(name, "values", [name])[0]].call))
 
 
 def profiles(names, law, **strategies):
@@ -107,14 +113,16 @@ def assert_follow(name, dtype, pairs):
             )
 
 
-def rotation(rng):
+def rotation(rng, name):
+    if "l1" in penalties_of(FITS[name].call):  # whose axes are those of the columns
+        return np.diag(rng.choice([-1.0, 1.0], size=D))
     return np.linalg.qr(rng.normal(size=(D, D)))[0]
 
 
 def _no_origin_no_order_no_axes(name, dtype, seed):
     rng = np.random.default_rng(seed)
     x, y, weight, mask = FITS[name].draw(seed)
-    order, shift, turn = rng.permutation(N), public.grid(rng, D), rotation(rng)
+    order, shift, turn = rng.permutation(N), public.grid(rng, D), rotation(rng, name)
     lanes = [
         (x, y, weight, mask),
         (x[order], y[order], weight[order], mask),
@@ -149,7 +157,7 @@ def _no_units_no_idle_columns(name, dtype, seed):
         np.testing.assert_allclose(
             found[finite], expected[finite], atol=tolerance(name, dtype) * size
         )
-    if "svm." not in name:  # where l2 has units
+    if "svm." not in name and not has_units(name):
         assert_follow(name, dtype, [(plain, x), ((scaled, lanes[3][0]), "the units")])
 
 
@@ -224,7 +232,7 @@ test_a_weight_of_two_is_the_row_twice, test_weights_often = profiles(
     OPTIMA, _a_weight_of_two_is_the_row_twice
 )
 test_a_column_twice_is_the_column, test_columns_often = profiles(
-    [name for name in OPTIMA if "l2" not in options_of(name) and "svm." not in name],
+    [name for name in OPTIMA if not has_units(name) and "svm." not in name],
     _a_column_twice_is_the_column,
 )
 test_alone_or_among_others, test_alone_often = profiles(public.NAMES, _alone_or_among_others)
@@ -301,7 +309,7 @@ def _in_units(params, units):
     return {field: one(field, np.asarray(leaf)) for field, leaf in params._asdict().items()}
 
 
-@pytest.mark.parametrize("name", [name for name in OPTIMA if "l2" not in options_of(name)])
+@pytest.mark.parametrize("name", [name for name in OPTIMA if not has_units(name)])
 @pytest.mark.parametrize("dtype", [np.float64, public.thorough(np.float32)])
 @FEW
 @given(SEEDS)
@@ -354,17 +362,16 @@ def single(tree):
 
 
 def fit_in_units(name):
-    """`unit -> result` of a fit; an l2 has the square of the units of x."""
+    """`unit -> result` of a fit."""
     fit = FITS[name]
     x, *rest = fit.draw(0)
-    l2 = options_of(name).get("l2")
 
     @jax.jit
     def run(x, rest, options):
         return fit(x, *rest, **options)
 
     return lambda unit: run(
-        single(x / 4 * unit), single(rest), {} if l2 is None else {"l2": np.float32(l2 * unit**2)}
+        single(x / 4 * unit), single(rest), penalties_of(fit.call, np.float32(unit))
     )
 
 
@@ -375,10 +382,9 @@ def case_in_units(name, case):
     if names[0] == "arguments":
         names = list(inspect.signature(public.FUNCTIONS[name]).parameters)
     run = jax.jit(case.call)
-    l2 = getattr(case.call, "keywords", {}).get("l2")
 
     def in_unit(unit):
-        options = {} if l2 is None else {"l2": np.float32(l2 * unit**2)}
+        options = penalties_of(case.call, np.float32(unit))
         given = []
         for known, value in zip(names, arguments, strict=False):
             if isinstance(value, PARAMS):

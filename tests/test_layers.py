@@ -12,8 +12,8 @@ PACKAGE = pathlib.Path(jaxlin.__file__).parent
 
 # Private code lives in folders that are its layers: each imports from those above it here, and from
 # the public vocabulary.
-LAYERS = ["_base", "_linalg", "_data", "_files", "_moments", "_batch", "_smooth", "_margin"]
-LAYERS += ["_infer", "_cli"]
+LAYERS = ["_base", "_linalg", "_data", "_files", "_moments", "_batch", "_smooth"]
+LAYERS += ["_nonsmooth", "_margin", "_infer", "_cli"]
 VOCABULARY = ["types", "labels", "linear", "quadratic", "pairwise", "losses", "updates", "features"]
 VOCABULARY += ["metrics", "moments", "gaussian", "datasets", "solvers"]
 METHODS = ["perceptron", "least_squares", "fisher", "lda", "qda", "logistic", "softmax", "svm"]

@@ -116,6 +116,24 @@ def _logistic(d):
     return _plane(theirs.fit(d.x, d.two)), logistic.fit(d.x, d.two, l2=L2)[0]
 
 
+def _elastic_net(d):
+    theirs = linear_model.LogisticRegression(C=C, l1_ratio=0.7, solver="saga", **HARD)
+    ours, _ = logistic.fit(d.x, d.two, l1=0.7 * L2, l2=0.3 * L2)
+    return _plane(theirs.fit(d.x, d.two)), ours
+
+
+def _elastic_net_of_classes(d):
+    theirs = linear_model.LogisticRegression(C=C, l1_ratio=0.7, solver="saga", **HARD)
+    ours, _ = softmax.fit(d.x, d.three, l1=0.7 * L2, l2=0.3 * L2)
+    return theirs.fit(d.x, d.three).coef_, ours.weights
+
+
+def _lasso(d):
+    theirs = linear_model.ElasticNet(alpha=0.1, l1_ratio=0.5, **HARD).fit(d.x, d.three)
+    ours, _ = least_squares.regress(d.x, d.three, l1=0.05, l2=0.05)
+    return Hyperplane(theirs.coef_, theirs.intercept_), ours
+
+
 def _softmax(d):
     theirs = linear_model.LogisticRegression(C=C, solver="newton-cholesky", tol=1e-12)
     theirs.fit(d.x, d.three)
@@ -311,7 +329,8 @@ CONVERSIONS = {
     "Perceptron": [_a_perceptron],
     "SGDClassifier": [_descent],
     "PassiveAggressiveClassifier": [_passive_aggressive],
-    "LogisticRegression": [_logistic, _softmax],
+    "LogisticRegression": [_logistic, _softmax, _elastic_net, _elastic_net_of_classes],
+    "ElasticNet": [_lasso],
     "LogisticRegressionCV": [_chosen_penalty],
     "RidgeClassifier": [_ridge],
     "RidgeClassifierCV": [_chosen_ridge],

@@ -225,17 +225,18 @@ def count(value: Any, name: str) -> jax.Array:
     return jnp.maximum(steps, max(-1, jnp.iinfo(steps.dtype).min)).astype(jnp.int32)
 
 
-def penalty(l2: Any, d: int, dtype: Any) -> jax.Array:
-    """`l2` as one penalty per feature, `(d,)`."""
-    if isinstance(l2, int | float):
-        return np.full(d, l2, dtype)  # type: ignore[return-value] # as in scalar
-    l2 = real(l2, "l2")
-    if l2.shape not in ((), (d,)):
+def penalty(value: Any, d: int, dtype: Any, name: str = "l2") -> jax.Array:
+    """`value` as one penalty per feature, `(d,)`."""
+    if isinstance(value, int | float):
+        return np.full(d, value, dtype)  # type: ignore[return-value] # as in scalar
+    value = real(value, name)
+    if value.shape not in ((), (d,)):
         raise ValueError(
-            f"l2: expected a scalar or one penalty per feature, shape ({d},), got {l2.shape}; "
-            "for a sweep over penalties use jax.vmap or resample.regularization_path"
+            f"{name}: expected a scalar or one penalty per feature, shape ({d},), got "
+            f"{value.shape}; for a sweep over penalties use jax.vmap or "
+            "resample.regularization_path"
         )
-    return jnp.broadcast_to(l2.astype(dtype), (d,))
+    return jnp.broadcast_to(value.astype(dtype), (d,))
 
 
 def tolerance(tol: Any, dtype: Any) -> jax.Array:

@@ -42,8 +42,11 @@ class Given(NamedTuple):
         return 0 if self.weights is None else len(self.weights)
 
 
-def given(fit, x, y, weights, sample_weight, options) -> Given:
-    """The arguments, checked: `x (n, d)`, `y (n,)`, `weights (lanes, n)`, `sample_weight (n,)`."""
+def given(fit, x, y, weights, sample_weight, options, penalties=None) -> Given:
+    """The arguments, checked: `x (n, d)`, `y (n,)`, `weights (lanes, n)`, `sample_weight (n,)`.
+
+    `penalties`: what the lanes have beside the options, by name.
+    """
     _words.refuse_no_fit(fit)
     _checks.refuse_other_rows(x=x, y=y, sample_weight=sample_weight)
     x = _checks.matrix(x)
@@ -58,7 +61,8 @@ def given(fit, x, y, weights, sample_weight, options) -> Given:
     options = _options.with_classes(fit, options, y, sample_weight)
     split = _options.split(options, dtype)
     data = (x, y, sample_weight, split.traced)
-    return Given(split.static, data, weights, options, dtype, goes_together(fit, x, options))
+    together = goes_together(fit, x, options | (penalties or {}))
+    return Given(split.static, data, weights, options, dtype, together)
 
 
 def goes_together(fit: Fit, x: jax.Array, options: dict[str, Any]) -> bool:
@@ -273,7 +277,7 @@ def _quick_folds(fit, metric, data, options, weights, closed):
     return quick
 
 
-def path(fit, static, size, data, l2):
+def path(fit, static, size, data, penalties):
     x, y, sample_weight, traced = data
     options = _options.join(_options.Options(static, traced))
     if sample_weight is not None:
@@ -282,11 +286,15 @@ def path(fit, static, size, data, l2):
 
     def one(penalty, start):
         init = {"init": start} if warm else {}
-        params, info = fit(x, y, l2=penalty, **init, **options)
+        params, info = fit(x, y, **penalty, **init, **options)
         return (params if warm else ()), (params, info)
 
-    start = _nothing(fit, x, y, options | {"l2": l2[0]}) if warm else ()
-    return _paths.from_strong_to_weak(jax.vmap(one), start, l2, size)
+    start = _nothing(fit, x, y, options | _first(penalties)) if warm else ()
+    return _paths.from_strong_to_weak(jax.vmap(one), start, penalties, size)
+
+
+def _first(penalties: dict[str, jax.Array]) -> dict[str, jax.Array]:
+    return jax.tree.map(lambda a: a[0], penalties)
 
 
 def is_warm(fit, options) -> bool:
@@ -310,7 +318,7 @@ class Selected(NamedTuple):
     """What a choice among m penalties has found.
 
     params, info: of the fit to all rows with the penalty chosen
-    penalty: NaN where nothing could be judged, as the params are
+    penalty: by name; NaN where nothing could be judged, as the params are
     values: `(m, folds)`, of the metric
     infos: `(m, folds + 1)`, the last of all rows
     judged: `()` bool
@@ -318,56 +326,56 @@ class Selected(NamedTuple):
 
     params: Any
     info: Info
-    penalty: jax.Array
+    penalty: dict[str, jax.Array]
     values: jax.Array
     infos: Info
     judged: jax.Array
 
 
-def select(fit, metric, static, rule, most, at_once, data, weights, l2, *, swept="l2") -> Selected:
-    """The penalty chosen by folds, and the fit to all rows with it; `swept`: what it is called."""
+def select(fit, metric, static, rule, most, at_once, data, weights, penalties) -> Selected:
+    """The penalty chosen by folds, and the fit to all rows with it."""
     x, y, sample_weight, traced = data
     options = _options.join(_options.Options(static, traced))
     weights = jnp.concatenate([weights, jnp.ones_like(weights[:1])])
-    count, folds = len(l2), len(weights)
+    count, folds = len(jax.tree.leaves(penalties)[0]), len(weights)
     side = min(count, max(1, at_once // (folds - 1)))
     warm = side < count and is_warm(fit, options)
 
     def one(lane):
         penalty, weight, start = lane
-        given = options | {swept: penalty} | ({"init": start} if warm else {})
+        given = options | penalty | ({"init": start} if warm else {})
         return _one_fold(fit, metric, x, y, sample_weight, given, weight)
 
     def some(penalties, starts):
         # As one axis of lanes, because each further vmap goes through the whole fit once more.
-        each = jnp.repeat(penalties, folds, axis=0), jnp.tile(weights, (len(penalties), 1))
+        own = jax.tree.map(lambda a: jnp.repeat(a, folds, axis=0), penalties)
+        each = own, jnp.tile(weights, (len(jax.tree.leaves(penalties)[0]), 1))
         lanes = *each, jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), starts)
-        found = _lanes.chunked(one, lanes, min(most, len(each[0])))
+        found = _lanes.chunked(one, lanes, min(most, len(each[1])))
         found = jax.tree.map(lambda a: a.reshape(-1, folds, *a.shape[1:]), found)
         params, *judged = found
         whole = jax.tree.map(lambda a: a[:, -1], params)
         return (params if warm else ()), (whole, *judged)
 
-    start = _nothing(fit, x, y, options | {swept: l2[0]}) if warm else ()
+    start = _nothing(fit, x, y, options | _first(penalties)) if warm else ()
     start = jax.tree.map(lambda a: jnp.broadcast_to(a, (folds, *a.shape)), start)
-    return chosen(rule, l2, *_paths.from_strong_to_weak(some, start, l2, side))
+    return chosen(rule, penalties, *_paths.from_strong_to_weak(some, start, penalties, side))
 
 
-def chosen(rule, l2, whole, values, infos) -> Selected:
+def chosen(rule, penalties, whole, values, infos) -> Selected:
     """The choice by the values `(m, folds + 1)`, of which the last are of all rows.
 
     Args:
       rule: whether larger values are better, and whether one standard error decides.
-      l2: `(m,)` or `(m, d)`.
+      penalties: `(m,)` or `(m, d)` by name.
       whole: params of the fits to all rows, `(m, ...)`.
       infos: `(m, folds + 1)`.
     """
-    size = jnp.mean(l2.reshape(len(l2), -1), axis=1)
     if not isinstance(values, jax.Array) or values.ndim > 2:
         got = jax.tree.map(lambda value: value.shape[2:], values)
         raise ValueError(f"metric: expected one number to choose by, got shape {got}")
     values = values[:, :-1]
-    at, judged = _paths.strongest_of_the_best(values, size, *rule)
+    at, judged = _paths.strongest_of_the_best(values, _paths.strength(penalties), *rule)
     info = jax.tree.map(lambda a: a[at, -1], infos)
     # A class that is too small is why nothing could be judged, where it is.
     known = judged | (info.status == Status.CLASS_TOO_SMALL)
@@ -375,7 +383,7 @@ def chosen(rule, l2, whole, values, infos) -> Selected:
     return Selected(
         params=jax.tree.map(lambda a: jnp.where(known, a[at], jnp.nan * a[at]), whole),
         info=info._replace(status=status),
-        penalty=jnp.where(judged, l2[at], jnp.nan),
+        penalty=jax.tree.map(lambda a: jnp.where(judged, a[at], jnp.nan), penalties),
         values=values,
         infos=infos,
         judged=judged,
@@ -405,7 +413,7 @@ def per_lane(weights: Any, n: int, dtype: Any, name: str) -> jax.Array:
     return weights.astype(dtype)
 
 
-def raise_if_invalid(fit, info, problem, l2=None):
+def raise_if_invalid(fit, info, problem, penalties=None):
     """Let the fit of the first invalid lane say in its own words what is wrong."""
     status = info.status
     if not _checks.concrete(status):
@@ -415,8 +423,8 @@ def raise_if_invalid(fit, info, problem, l2=None):
         return
     lane, (x, y, sample_weight, _) = int(invalid[0]), problem.data
     options = dict(problem.options)
-    if l2 is not None:
-        options["l2"] = l2[lane]
+    for name, values in (penalties or {}).items():
+        options[name] = values[lane]
     weight, what = sample_weight, "penalty"
     if problem.weights is not None:
         what = "fold"

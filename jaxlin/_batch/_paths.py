@@ -17,8 +17,16 @@ from jaxlin.types import Hyperplane, Linear
 LAST = 3
 
 
-def from_strong_to_weak(some, start, l2, size):
-    """`some(l2, starts) -> (params, found)` of `size` penalties at a time.
+def strength(penalties: dict[str, jax.Array]) -> jax.Array:
+    """How strong each of m penalties is, `(m,)`, of `(m,)` or `(m, d)` by name."""
+    each = (
+        jnp.mean(a.reshape(len(a), -1), axis=1) for a in jax.lax.stop_gradient(penalties).values()
+    )
+    return sum(each, jnp.zeros(()))
+
+
+def from_strong_to_weak(some, start, penalties, size):
+    """`some(penalties, starts) -> (params, found)` of `size` penalties at a time.
 
     The path from strong to weak is cut into `size` pieces of one length, and each turn is a step
     along all of them, from where the steps before lead, see `_leads`; the first is from `start`.
@@ -26,14 +34,14 @@ def from_strong_to_weak(some, start, l2, size):
     Args:
       some: fits, whose axes are led by that of the penalties.
       start: params, in the place of what leads to the first.
-      l2: `(m,)` or `(m, d)`.
+      penalties: `(m,)` or `(m, d)` by name.
       size: at most so many at a time.
 
     Returns:
-      What was found, `(m, ...)` in the order of `l2`.
+      What was found, `(m, ...)` in the order of the penalties.
     """
-    count = l2.shape[0]
-    level = jnp.mean(jax.lax.stop_gradient(l2).reshape(count, -1), axis=1)
+    level = strength(penalties)
+    count = len(level)
     order = jnp.argsort(-level, stable=True)
     turns = -(-count // size)
     size = -(-count // turns)
@@ -52,7 +60,8 @@ def from_strong_to_weak(some, start, l2, size):
             # Where the optimum is at infinity, or a class is absent, the next begins at 0.
             return jnp.where(jnp.isfinite(ahead), ahead, 0).astype(a.dtype)
 
-        params, found = some(l2[lanes], jax.tree.map(reached, last))
+        some_of = jax.tree.map(lambda a: a[lanes], penalties)
+        params, found = some(some_of, jax.tree.map(reached, last))
         last = jax.tree.map(lambda a, b: jnp.concatenate([b[None], a[:-1]]), last, params)
         return jax.lax.stop_gradient(last), found
 

@@ -39,8 +39,10 @@ def on_standardized(fit: Fit) -> Fit:
             penalty = _checks.real(options.pop("l2", 0.0), "l2").astype(scaler.scale.dtype)
             # Of data that are not valid the scale is NaN; the fit is to say what is wrong.
             known = jnp.all(jnp.isfinite(scaler.scale))
-            variance = jnp.where(known, scaler.scale**2, 1)
-            return fit(x, y, l2=penalty * variance, **given, **options)
+            scale = jnp.where(known, scaler.scale, 1)
+            if options.get("l1") is not None:
+                options["l1"] = _checks.real(options["l1"], "l1").astype(scale.dtype) * scale
+            return fit(x, y, l2=penalty * scale**2, **given, **options)
         scaled = features.standardize(scaler, seen)
         # NaN would hide what is wrong with the data.
         scaled = jnp.where(jnp.any(jnp.isnan(scaler.scale)), seen, scaled)

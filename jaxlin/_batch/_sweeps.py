@@ -134,13 +134,13 @@ def _select(job, given):
             data = (x, y, weight, given.traced)
             lanes = len(given.values) * (len(given.weights) + 1)
             static = job.fit, job.metric, job.options, job.rule, lanes, lanes
-            return _folds.select(*static, data, given.weights, given.values, swept=job.swept)
+            return _folds.select(*static, data, given.weights, {job.swept: given.values})
 
         def quick(lane):
             params, infos, values, sound = of_labels(lane[0])
             whole = jax.tree.map(lambda a: a[-1], params)
             values, infos = jax.tree.map(lambda a: a.swapaxes(0, 1), (values, infos))
-            return _folds.chosen(job.rule, given.values, whole, values, infos), sound
+            return _folds.chosen(job.rule, {job.swept: given.values}, whole, values, infos), sound
 
         of_labels = _by_labels(job, given, options, x)
         return _over_targets(job, given, usual, quick, labels)

@@ -226,7 +226,7 @@ def differentiable(
 
 def _spec(bias: bool, *, polished: bool = True) -> _record.Spec:
     return _record.Spec(
-        loss=_record.Loss(_squared_hinge, _curvature, _agreement),
+        loss=LOSS,
         solver=None,
         bias=bias,
         complete=False,
@@ -247,3 +247,6 @@ def _agreement(scores: jax.Array, y: jax.Array) -> _record.Agreement:
     """With nothing: the penalty sees to an optimum, whether the classes are separable or not."""
     never = jnp.zeros(1, bool)
     return _record.Agreement(value=scores, sign=jnp.ones_like(scores), tight=~never, inert=never)
+
+
+LOSS = _record.Loss(_squared_hinge, _curvature, _agreement)

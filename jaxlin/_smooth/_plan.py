@@ -191,7 +191,7 @@ def together(
 def many_together(shape: tuple[int, ...], dtype: jnp.dtype, options: dict[str, Any]) -> bool:
     """Whether lanes of a fit with these options are, whatever tells them apart."""
     n, p = shape[0], shape[1] + (options.get("bias") is not False)
-    default = options.get("solver") is None and options.get("max_steps") is None
+    default = all(options.get(name) is None for name in ("solver", "max_steps", "l1"))
     return default and LEAST_AXES[dtype.itemsize] <= p <= min(n, MOST_AXES)
 
 

@@ -1,5 +1,6 @@
 """The record of a loss: its value and derivatives of the scores, and what a label wants of them."""
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -49,6 +50,10 @@ class Loss(NamedTuple):
     bend: or None, and then large problems are not solved by products with the Hessian
     joint: whether the scores are those of k classes
     log_odds: whether the one score is the log odds of class 1, and the loss that of its probability
+    excess: `f(scores (K,), slope (K,), y)` -> loss(s) + loss*(slope) - s . slope, with loss* the
+      conjugate: nonnegative, 0 where the slope is the loss's own; None where there is no such proof
+    steepest: bound of the second derivatives in the scores
+    attained: whether every sum of losses has a minimum, none of them at infinity
     """
 
     value: Callable[[jax.Array, jax.Array], jax.Array]
@@ -57,6 +62,9 @@ class Loss(NamedTuple):
     bend: Bend | None = None
     joint: bool = False
     log_odds: bool = False
+    excess: Callable[[jax.Array, jax.Array, jax.Array], jax.Array] | None = None
+    steepest: float = math.inf
+    attained: bool = False
 
 
 class Spec(NamedTuple):

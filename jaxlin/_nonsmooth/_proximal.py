@@ -1,0 +1,138 @@
+"""Proximal Newton: a step is to the minimum of J's quadratic at a point, and the kinks as they are.
+
+It minimises J(theta) + sum_j l1_j |theta_j| (Lee, Sun and Saunders 2014, "Proximal Newton-type
+methods for minimizing composite functions"). As in `_newton` a turn is one pass over the rows,
+which judges the step of the last turn and measures what the next is made of. Shapes as in
+`_passes`.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxlin._nonsmooth import _quadratic
+from jaxlin._smooth import _passes
+from jaxlin._smooth._frame import Problem
+from jaxlin._smooth._record import Spec
+
+# Of the fall that a step promises what is asked, and units of rounding that hide one.
+DECREASE, NOISE_ULPS = 0.1, 4
+# A refused step is tried again this much shorter, and how short it may become.
+SHORTER, SHORTEST = 0.3, 1e-6
+
+
+class Run(NamedTuple):
+    """Where a fit is after so many turns, of which the first begins.
+
+    theta: `(m p,)`
+    value: `()`, with the kinks' part
+    point, hess: as of `_passes.measure`, at theta
+    target: `(m p,)`, where the step leads, by its `length ()`
+    promised: `()`, the fall that the quadratic promises there
+    steps: `()`, those that were taken
+    near: whether a step more ends where the objective has no more to fall
+    """
+
+    turn: jax.Array
+    theta: jax.Array
+    value: jax.Array
+    point: _passes.Point
+    hess: jax.Array
+    target: jax.Array
+    length: jax.Array
+    promised: jax.Array
+    steps: jax.Array
+    near: jax.Array
+    done: jax.Array
+
+
+def descend(
+    spec: Spec, problem: Problem, l1: jax.Array, start: jax.Array, tol: jax.Array, cap: jax.Array
+) -> Run:
+    """Step by step, until what a step promises is below `tol` squared of the objective.
+
+    A step more, which has not been measured, is then the run's `target`.
+
+    Args:
+      l1: `(m p,)`, on theta; 0 out of play.
+      start: `(m, p)`.
+      cap: on the steps.
+    """
+    columns = _passes.held_columns(problem)
+
+    def measure(theta):
+        return _passes.measure(spec, problem, theta.reshape(start.shape), columns)
+
+    def unfinished(run):
+        return ((run.turn == 0) | (run.steps < cap)) & ~run.done
+
+    def turn(run):
+        return _advance(run, measure, l1, tol)
+
+    return jax.lax.while_loop(unfinished, turn, _begin(measure, start))
+
+
+def _begin(measure, start):
+    """Before the first turn, which comes to `start` from an infinite objective."""
+    theta = start.reshape(-1)
+    point, hess = jax.tree.map(
+        lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(measure, theta)
+    )
+    nothing, unknown = jnp.int32(0), jnp.full((), jnp.inf, theta.dtype)
+    return Run(
+        turn=nothing,
+        theta=theta,
+        value=unknown,
+        point=point,
+        hess=hess,
+        target=theta,
+        length=jnp.ones((), theta.dtype),
+        promised=jnp.zeros((), theta.dtype),
+        steps=nothing,
+        near=jnp.bool_(False),
+        done=jnp.bool_(False),
+    )
+
+
+def _advance(run: Run, measure, l1, tol) -> Run:
+    dtype = run.theta.dtype
+
+    def violation(point, theta):
+        return _quadratic.violation(point.grad.reshape(-1), theta, l1)
+
+    # By the target itself where the step is whole: its zeros are exact.
+    part = run.theta + run.length * (run.target - run.theta)
+    theta = jnp.where(run.length < 1, part, run.target)
+    point, hess = measure(theta)
+    value = point.value + jnp.sum(l1 * jnp.abs(theta))
+    noise = NOISE_ULPS * float(jnp.finfo(dtype).eps) * jnp.abs(run.value)
+    fell = value <= run.value - DECREASE * run.length * run.promised
+    # Within rounding a fall is told by what is amiss.
+    better = jnp.sum(violation(point, theta) ** 2) < jnp.sum(violation(run.point, run.theta) ** 2)
+    level = (value <= run.value + noise) & better
+    accept = (fell | level) & jnp.isfinite(value) & jnp.all(jnp.isfinite(hess))
+
+    def taken(new, old):
+        return jnp.where(accept, new, old)
+
+    theta, value = taken(theta, run.theta), taken(value, run.value)
+    point, hess = jax.tree.map(taken, (point, hess), (run.point, run.hess))
+    grad = point.grad.reshape(-1)
+    target, found = _quadratic.minimum(hess, grad, theta, l1)
+    promised = -jnp.sum(grad * (target - theta) + l1 * (jnp.abs(target) - jnp.abs(theta)))
+    length = jnp.where(accept, 1, SHORTER * run.length)
+    near = accept & found & (promised <= tol**2 * jnp.abs(value))
+    return Run(
+        turn=run.turn + 1,
+        theta=theta,
+        value=value,
+        point=point,
+        hess=hess,
+        target=target,
+        length=length.astype(dtype),
+        promised=promised,
+        steps=run.steps + (accept & (run.turn > 0)).astype(jnp.int32),
+        near=near,
+        done=near | (length < SHORTEST) | ~jnp.isfinite(value),
+    )

@@ -2067,8 +2067,8 @@ FAULTS = [
         ),
         (
             "the whole square of the weights",
-            "jnp.sum(columns * weights**2) / 2",
-            "jnp.sum(columns * weights**2)",
+            "jnp.sum(squares * weights**2) / 2",
+            "jnp.sum(squares * weights**2)",
             "losses::objective_is_its_formula",
         ),
         (
@@ -2397,16 +2397,91 @@ FAULTS = [
         ),
         (
             "a selection begins at 0",
-            'given = options | {swept: penalty} | ({"init": start} if warm else {})',
-            "given = options | {swept: penalty}",
+            'given = options | penalty | ({"init": start} if warm else {})',
+            "given = options | penalty",
             "resample::fits_of_a_selection_begin_where_those_of_stronger_penalties_lead",
+        ),
+    ),
+    *of(
+        "_nonsmooth/_quadratic.py",
+        (
+            "a leap beyond a kink",
+            "length = jnp.minimum(1, jnp.min(part))",
+            "length = jnp.ones_like(sign[0])",
+            "sparse::the_subgradient_is_0",
+        ),
+        (
+            "what is 0 stays so",
+            "held = (u != 0) | (l1 == 0)",
+            "held = l1 == 0",
+            "sparse::nine_digits",
+        ),
+    ),
+    *of(
+        "_nonsmooth/_proximal.py",
+        (
+            "a fall that rounding hides is none",
+            "accept = (fell | level) &",
+            "accept = fell &",
+            "sparse::a_fall_that_rounding_hides_is_one",
+        ),
+    ),
+    *of(
+        "_nonsmooth/_working.py",
+        (
+            "the first set for all",
+            "more = (i == 0) | (more & (run.steps > 0))",
+            "more = jnp.bool_(False)",
+            "sparse::more_columns_than_a_set_holds",
+        ),
+        (
+            "what a set does not hold is 0",
+            "outside = theta.at[:, index].set(0)",
+            "outside = jnp.zeros_like(theta)",
+            "sparse::what_a_set_does_not_hold_keeps_its_part",
+        ),
+    ),
+    *of(
+        "_nonsmooth/_duality.py",
+        (
+            "slopes beyond their bounds",
+            "share = 1 / jnp.maximum(jnp.max(beyond, initial=0), 1)",
+            "share = jnp.ones_like(value)",
+            "sparse::the_gap_bounds_what_is_missing",
+        ),
+        (
+            "kinks are all told from 0",
+            "jnp.abs(theta) > jnp.sqrt(2 * gap * variance)",
+            "theta != 0",
+            "sparse::second_derivatives_and_those_at_a_kink",
+        ),
+    ),
+    *of(
+        "_nonsmooth/_sparse.py",
+        (
+            "no derivative of a kink's size",
+            "+ l1 * sign\n    return jnp.where(_moves",
+            "\n    return jnp.where(_moves",
+            "sparse::derivatives_are_differences",
+        ),
+        (
+            "classes as they were met",
+            "by = jnp.where(l1 > 0, jnp.clip(mean, low, high), mean)",
+            "by = jnp.zeros_like(mean)",
+            "sparse::classes_of_even_number_have_the_least_norm",
         ),
     ),
     *of(
         "_batch/_prepared.py",
         (
+            "a kink in the units of x",
+            '"l1").astype(scale.dtype) * scale',
+            '"l1").astype(scale.dtype)',
+            "sparse::standardised_inside_is_standardised_before",
+        ),
+        (
             "a penalty in the units of x",
-            "l2=penalty * variance, **given",
+            "l2=penalty * scale**2, **given",
             "l2=penalty, **given",
             "resample::a_fit_on_standardized_columns_comes_in_the_units_of_x",
         ),

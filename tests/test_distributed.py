@@ -85,10 +85,12 @@ def difference(a, b):
 FITS = {
     "logistic": (logistic.fit, 2, {}),
     "logistic, penalised": (logistic.fit, 2, {"l2": 0.1}),
+    "logistic, l1": (logistic.fit, 2, {"l1": 0.05}),
     "logistic, L-BFGS": (functools.partial(logistic.fit, solver=solvers.lbfgs), 2, {"l2": 0.1}),
     "firth": (logistic.fit_firth, 2, {}),
     "softmax": (softmax.fit, 3, {}),
     "softmax, by products": (functools.partial(softmax.fit, num_classes=53), 3, {"l2": 0.1}),
+    "softmax, l1": (softmax.fit, 3, {"l1": 0.05}),
     "least_squares": (least_squares.fit, 3, {}),
     "fisher": (fisher.fit, 2, {}),
     "fisher, equal_variance": (
@@ -107,7 +109,7 @@ FITS = {
     "one_vs_rest": (multiclass.one_vs_rest(logistic.fit), 3, {"l2": 0.1}),
     "one_vs_one": (multiclass.one_vs_one(logistic.fit), 3, {"l2": 0.1}),
 }
-COMMON = ("logistic", "lda", "least_squares", "svm")
+COMMON = ("logistic", "logistic, l1", "lda", "least_squares", "svm")
 
 
 @on_mesh
@@ -125,6 +127,19 @@ def test_sharded_is_single(name, dtype):
     tolerance = (1e-8 if loose else 1e-12) if dtype == np.float64 else (1e-4 if loose else 1e-5)
     assert difference(params, single) < tolerance
     assert difference(info.objective, single_info.objective) < tolerance
+
+
+@on_mesh
+def test_sets_of_features_where_rows_are_dealt_and_lanes():
+    x, y, _, _ = draw(n=60, d=600)
+    params, info = logistic.fit(x, y, l1=0.05)
+    dealt, its = distributed.data_parallel(logistic.fit, mesh_of(DEVICES))(x, y, l1=0.05)
+    assert info.status == its.status == Status.CONVERGED and difference(dealt, params) < 1e-9
+    weights = np.random.default_rng(0).integers(1, 3, (DEVICES, 60)).astype(float)
+    lanes = jax.vmap(lambda w: logistic.fit(x[:, :8], y, l1=0.05, sample_weight=w)[0])
+    spec = P("rows")
+    each = jax.jit(jax.shard_map(lanes, mesh=mesh_of(DEVICES), in_specs=spec, out_specs=spec))
+    assert difference(each(weights), lanes(weights)) < 1e-9
 
 
 @on_mesh

@@ -345,3 +345,12 @@ def test_a_fall_that_rounding_hides_is_one():
     l1 = np.abs(pull).max(axis=1) / 2000
     info = jax.jit(jax.vmap(lambda x, y, l1: logistic.fit(x, y, l1=l1)[1]))(x, y, l1)
     assert (info.status == Status.CONVERGED).all(), np.unique(info.status, return_counts=True)
+
+
+def test_what_a_set_does_not_hold_keeps_its_part():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 2100))
+    t = x[:, :300] @ rng.normal(size=300) + rng.normal(size=60)
+    params, info = least_squares.regress(x, t, l1=1.0, l2=5.0)
+    assert info.status == Status.CONVERGED and np.count_nonzero(params.weights) > 400
+    assert max(violation(squares, params, x, t, 1.0, 5.0)) < 1e-7

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from jaxlin._base import _loops
 from jaxlin._nonsmooth import _quadratic
 from jaxlin._smooth import _passes
 from jaxlin._smooth._frame import Problem
@@ -70,7 +71,7 @@ def descend(
     def turn(run):
         return _advance(run, measure, l1, tol)
 
-    return jax.lax.while_loop(unfinished, turn, _begin(measure, start))
+    return jax.lax.while_loop(unfinished, *_loops.steady(turn, _begin(measure, start)))
 
 
 def _begin(measure, start):

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg
+from jaxlin._base import _loops
 from jaxlin._linalg import dot
 
 # Rounds, at most, and the part of the first violation at which they end.
@@ -58,7 +59,7 @@ def minimum(
         return i + 1, u, slope, jnp.where(left > ENOUGH * first, left, 0)
 
     init = jnp.int32(0), at, grad, first
-    _, u, _, left = jax.lax.while_loop(unfinished, round_of, init)
+    _, u, _, left = jax.lax.while_loop(unfinished, *_loops.steady(round_of, init))
     return u, left == 0
 
 
@@ -80,7 +81,7 @@ def _sweep(hess, curve, l1, u, slope):
         new = shrunk(curve[j] * u[j] - slope[j], l1[j]) / curve[j]
         return u.at[j].set(new), slope + (new - u[j]) * hess[j]
 
-    return jax.lax.fori_loop(0, u.size, one, (u, slope))
+    return jax.lax.fori_loop(0, u.size, *_loops.steady_fori(one, (u, slope)))
 
 
 def _leap(hess, l1, u, slope):

@@ -32,7 +32,7 @@ def arranged(spec: Spec, l2: jax.Array, l1: Any, tol: Any, max_steps: Any) -> tu
     if spec.solver is not None:
         raise ValueError("solver: not with l1, whose kinks none of them knows")
     l1 = _checks.penalty(l1, d, dtype, "l1")
-    known = _risk.penalised(l2 + l1, dtype)
+    known = _risk.penalised(l2, dtype, l1)
     if tol is None:
         tol = 1e-8 if jnp.dtype(dtype).itemsize > 4 else 1e-5
     steps = _checks.count(STEPS if max_steps is None else max_steps, "max_steps")

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg
+from jaxlin._base import _loops
 from jaxlin._linalg import dot
 from jaxlin._nonsmooth import _proximal, _quadratic
 from jaxlin._smooth import _frame, _light
@@ -56,8 +57,7 @@ def descend(
     each = l1.reshape(m, p)
 
     def turn(carry):
-        i, found, _ = carry
-        theta = found.theta
+        i, theta, _, _, steps, _ = carry
         slope = _light.light(spec, problem, theta).grad
         size_of = jnp.where(each > 0, each, 1)
         amiss = jnp.max(_quadratic.violation(slope, theta, each) / size_of, axis=0)
@@ -65,26 +65,28 @@ def descend(
         # What is not 0 before all else; if that is too many, what is most amiss.
         first = held & ((jnp.sum(held) <= size) | problem.free)
         order = jnp.where(first, jnp.inf, amiss)
-        index = _frame.with_bias(jax.lax.top_k(order[:d], size)[1], d, p > d)
-        part = _part(problem, index, theta)
-        own = each[:, index].reshape(-1)
-        left = jnp.maximum(cap - found.steps, 0)
-        run = _proximal.descend(spec, part, own, theta[:, index], tol, left)
-        theta = theta.at[:, index].set(_end(run, theta[:, index]))
+        at = _frame.with_bias(jax.lax.top_k(order[:d], size)[1], d, p > d)
+        part, own = _part(problem, at, theta), each[:, at].reshape(-1)
+        left = jnp.maximum(cap - steps, 0)
+        run = _proximal.descend(spec, part, own, theta[:, at], tol, left)
+        theta = theta.at[:, at].set(_end(run, theta[:, at]))
         more = jnp.max(jnp.where(first, 0, amiss)) > ENOUGH * tol
         more = (i == 0) | (more & (run.steps > 0))
         if may_be_crowded(start.shape):
             more &= jnp.sum(held) <= size
-        return i + 1, Found(theta, part, own, index, run, found.steps + run.steps), more
+        return i + 1, theta, at, run, steps + run.steps, more
 
     def unfinished(carry):
-        i, found, more = carry
-        return more & (i < ROUNDS) & ((i == 0) | (found.steps < cap))
+        i, *_, steps, more = carry
+        return more & (i < ROUNDS) & ((i == 0) | (steps < cap))
 
-    shapes = jax.eval_shape(lambda c: turn(c)[1], (jnp.int32(0), _Begun(start, jnp.int32(0)), True))
-    nothing = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
-    first = nothing._replace(theta=start)
-    return jax.lax.while_loop(unfinished, turn, (jnp.int32(0), first, jnp.bool_(True)))[1]
+    none = jnp.int32(0)
+    shapes = jax.eval_shape(lambda: turn((none, start, None, None, none, True)))
+    init = none, start, *_loops.filled(shapes[2:4], 0), none, jnp.bool_(True)
+    found = jax.lax.while_loop(unfinished, *_loops.steady(turn, init))
+    _, theta, at, run, steps, _ = found
+    # Not carried, as rows that are dealt would make all that is beside them each device's own.
+    return Found(theta, _part(problem, at, theta), each[:, at].reshape(-1), at, run, steps)
 
 
 def at_once(
@@ -108,11 +110,6 @@ def may_be_crowded(shape: tuple[int, ...]) -> bool:
 
 def is_crowded(theta: jax.Array) -> jax.Array:
     return jnp.sum(jnp.any(theta != 0, axis=0)) > features(theta.shape)
-
-
-class _Begun(NamedTuple):
-    theta: jax.Array
-    steps: jax.Array
 
 
 def _end(run: _proximal.Run, like: jax.Array) -> jax.Array:

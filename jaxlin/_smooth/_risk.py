@@ -63,11 +63,13 @@ def check_init(init: Any, kind: Any, shape: tuple[int, ...], d: int, dtype: Any)
     )
 
 
-def penalised(l2: Any, dtype: Any) -> bool | None:
-    """Whether every l2 is positive; None where that is not known when the program is traced."""
-    if isinstance(l2, jax.core.Tracer) or not getattr(l2, "is_fully_addressable", True):
-        return None
-    return bool(np.all(np.asarray(l2).astype(dtype) > 0))
+def penalised(l2: Any, dtype: Any, l1: Any = 0.0) -> bool | None:
+    """Whether every feature has a penalty; None where that is not known when it is traced."""
+    for given in (l2, l1):
+        if isinstance(given, jax.core.Tracer) or not getattr(given, "is_fully_addressable", True):
+            return None
+    squares, sizes = (np.asarray(a).astype(dtype) > 0 for a in (l2, l1))
+    return bool(np.all(squares | sizes))
 
 
 def named(init: Any) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 And the choice among them.
 """
 
+import functools
 import math
 
 import jax
@@ -19,10 +20,8 @@ LAST = 3
 
 def strength(penalties: dict[str, jax.Array]) -> jax.Array:
     """How strong each of m penalties is, `(m,)`, of `(m,)` or `(m, d)` by name."""
-    each = (
-        jnp.mean(a.reshape(len(a), -1), axis=1) for a in jax.lax.stop_gradient(penalties).values()
-    )
-    return sum(each, jnp.zeros(()))
+    of_each = jax.lax.stop_gradient(penalties).values()
+    return functools.reduce(jnp.add, (jnp.mean(a.reshape(len(a), -1), axis=1) for a in of_each))
 
 
 def from_strong_to_weak(some, start, penalties, size):

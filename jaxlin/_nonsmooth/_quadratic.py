@@ -17,8 +17,8 @@ from jaxlin import _linalg
 from jaxlin._base import _loops
 from jaxlin._linalg import dot
 
-# Rounds, at most, and the part of the first violation at which they end.
-ROUNDS, ENOUGH = 5, 1e-6
+# Rounds, at most, and leaps in each; and the part of the first violation at which they end.
+ROUNDS, LEAPS, ENOUGH = 5, 16, 1e-6
 # Units of rounding of what a violation is the difference of, below which there is none.
 FLOOR_ULPS = 8
 # Added to the unit diagonal of what the leap divides by, in units of rounding: of columns that
@@ -54,7 +54,7 @@ def minimum(
 
     def round_of(carry):
         i, u, slope, _ = carry
-        u, slope = _leap(hess, l1, *_sweep(hess, curve, l1, u, slope))
+        u, slope = _leaps(hess, l1, *_sweep(hess, curve, l1, u, slope))
         left = worst(u, slope)
         return i + 1, u, slope, jnp.where(left > ENOUGH * first, left, 0)
 
@@ -84,8 +84,23 @@ def _sweep(hess, curve, l1, u, slope):
     return jax.lax.fori_loop(0, u.size, *_loops.steady_fori(one, (u, slope)))
 
 
+def _leaps(hess, l1, u, slope):
+    """Those that are not 0 to the minimum of their orthant, or as many as become 0 on the way."""
+
+    def unfinished(carry):
+        i, _, _, whole = carry
+        return (i < LEAPS) & ~whole
+
+    def turn(carry):
+        i, u, slope, _ = carry
+        return i + 1, *_leap(hess, l1, u, slope)
+
+    init = jnp.int32(0), u, slope, jnp.bool_(False)
+    return jax.lax.while_loop(unfinished, *_loops.steady(turn, init))[1:3]
+
+
 def _leap(hess, l1, u, slope):
-    """Those that are not 0 toward the minimum of their orthant."""
+    """To the minimum of the orthant, or to the first kink; and whether it was the whole way."""
     held = (u != 0) | (l1 == 0)
     among = held[:, None] & held[None, :]
     ridge = RIDGE_ULPS * float(jnp.finfo(u.dtype).eps)
@@ -98,4 +113,4 @@ def _leap(hess, l1, u, slope):
     new = jnp.where(part <= length, 0, u + length * move)
     sound = jnp.all(jnp.isfinite(new))
     new = jnp.where(sound & held, new, u)
-    return new, slope + dot(hess, new - u)
+    return new, slope + dot(hess, new - u), ~sound | (length >= 1)

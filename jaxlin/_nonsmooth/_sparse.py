@@ -18,7 +18,7 @@ from jaxlin._batch import _lanes
 from jaxlin._data import _prepare, _rows
 from jaxlin._linalg import _implicit, dot
 from jaxlin._nonsmooth import _duality, _working
-from jaxlin._smooth import _frame, _light, _passes, _proof, _risk
+from jaxlin._smooth import _frame, _light, _passes, _proof, _risk, _scoring
 from jaxlin._smooth._frame import Problem
 from jaxlin._smooth._record import Spec
 from jaxlin.types import Hyperplane, Info, Linear, Status
@@ -177,7 +177,14 @@ def _judged(spec, problem, l1, tol, max_steps, found):
     if not (spec.loss.attained or spec.penalised):
         step = (run.target - run.theta).reshape(len(theta), -1)
         tail = 4 * jnp.sqrt(jnp.finfo(step.dtype).eps)
-        recedes = functools.partial(_proof.recedes, spec)
+
+        def recedes(part, point, step, tail):
+            # A direction that no score sees leads nowhere.
+            free = jnp.where(part.free[None, :], step, 0)
+            drop, reach = _scoring.extremes(spec, part, free)
+            unopposed = (reach > 0) & (drop >= -tail * reach)
+            return unopposed & _proof.recedes(spec, part, point, step, tail)
+
         operands = found.part, run.point, step, tail
         asked = ~(ground.attained | separated)
         quasi = _linalg.when(asked, recedes, jnp.bool_(False), operands)

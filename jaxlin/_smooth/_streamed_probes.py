@@ -162,7 +162,7 @@ def select(
         whole, info = swept_by(source)
         said = jax.tree.map(lambda *a: jnp.stack(a, -1), *infos, info)
         each = jnp.stack([*scored, scored[0]], -1)  # of the last, of all rows, nothing is asked
-        choose = functools.partial(_folds.chosen, choice.rule, values)
+        choose = functools.partial(_folds.chosen, choice.rule, {swept: values})
         return (jax.vmap(choose) if targets else choose)(whole, each, said)
 
     if choice.key is None:

@@ -29,6 +29,7 @@ class Run(NamedTuple):
     theta: `(m p,)`
     value: `()`, with the kinks' part
     point, hess: as of `_passes.measure`, at theta
+    moved: `(m p,)`, the last step that was taken and led elsewhere
     target: `(m p,)`, where the step leads, by its `length ()`
     promised: `()`, the fall that the quadratic promises there
     steps: `()`, those that were taken
@@ -40,6 +41,7 @@ class Run(NamedTuple):
     value: jax.Array
     point: _passes.Point
     hess: jax.Array
+    moved: jax.Array
     target: jax.Array
     length: jax.Array
     promised: jax.Array
@@ -87,6 +89,7 @@ def _begin(measure, start):
         value=unknown,
         point=point,
         hess=hess,
+        moved=jnp.zeros_like(theta),
         target=theta,
         length=jnp.ones((), theta.dtype),
         promised=jnp.zeros((), theta.dtype),
@@ -117,7 +120,8 @@ def _advance(run: Run, measure, l1, tol) -> Run:
     def taken(new, old):
         return jnp.where(accept, new, old)
 
-    theta, value = taken(theta, run.theta), taken(value, run.value)
+    moved = jnp.where(jnp.any(theta != run.theta), theta - run.theta, run.moved)
+    moved, theta, value = taken(moved, run.moved), taken(theta, run.theta), taken(value, run.value)
     point, hess = jax.tree.map(taken, (point, hess), (run.point, run.hess))
     grad = point.grad.reshape(-1)
     target, found = _quadratic.minimum(hess, grad, theta, l1)
@@ -130,6 +134,7 @@ def _advance(run: Run, measure, l1, tol) -> Run:
         value=value,
         point=point,
         hess=hess,
+        moved=moved,
         target=target,
         length=length.astype(dtype),
         promised=promised,

@@ -175,7 +175,7 @@ def _judged(spec, problem, l1, tol, max_steps, found):
     unproved = jnp.where(found.steps < max_steps, Status.STALLED, Status.MAX_STEPS)
     status = jnp.where((bound.gap <= tol) & ground.attained, status, unproved)
     if not (spec.loss.attained or spec.penalised):
-        step = (run.target - run.theta).reshape(len(theta), -1)
+        step = run.moved.reshape(len(theta), -1)
         tail = 4 * jnp.sqrt(jnp.finfo(step.dtype).eps)
 
         def recedes(part, point, step, tail):

@@ -2459,6 +2459,12 @@ FAULTS = [
     *of(
         "_nonsmooth/_sparse.py",
         (
+            "a step that leads uphill is kept",
+            "jnp.where(i == 0, found.theta, found.before)",
+            "found.theta",
+            "sparse::a_last_step_that_leads_uphill_is_taken_back",
+        ),
+        (
             "no derivative of a kink's size",
             "+ l1 * sign\n    return jnp.where(_moves",
             "\n    return jnp.where(_moves",

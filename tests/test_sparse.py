@@ -354,3 +354,16 @@ def test_what_a_set_does_not_hold_keeps_its_part():
     params, info = least_squares.regress(x, t, l1=1.0, l2=5.0)
     assert info.status == Status.CONVERGED and np.count_nonzero(params.weights) > 400
     assert max(violation(squares, params, x, t, 1.0, 5.0)) < 1e-7
+
+
+def test_a_last_step_that_leads_uphill_is_taken_back():
+    """Of few rows of zeros and ones the slope of a squared hinge has corners at many optima."""
+    rng = np.random.default_rng(0)
+    x = (rng.normal(size=(400, 12, 20)) > 0.8).astype(float)
+    y = rng.integers(2, size=(400, 12))
+    y[:, 0], y[:, 1] = 0, 1
+    pull = np.einsum("lnd,ln->ld", x, y - y.mean(axis=1, keepdims=True))
+    l1 = np.abs(pull).max(axis=1) / 12 * 10 ** rng.uniform(-2, 0.5, size=400)
+    fit = functools.partial(svm.fit, l2=0.0, loss=losses.squared_hinge)
+    info = jax.jit(jax.vmap(lambda x, y, l1: fit(x, y, l1=l1)[1]))(x, y, l1)
+    assert (info.status <= Status.RANK_DEFICIENT).all(), np.unique(info.status, return_counts=True)

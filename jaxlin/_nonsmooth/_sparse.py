@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg
-from jaxlin._base import _checks
+from jaxlin._base import _checks, _loops
 from jaxlin._batch import _lanes
 from jaxlin._data import _prepare, _rows
 from jaxlin._linalg import _implicit, dot
@@ -156,7 +156,28 @@ def _solved(spec, problem, l1, init, tol, max_steps):
 
 
 def _judged(spec, problem, l1, tol, max_steps, found):
-    theta, run, at = found.theta, found.run, found.at
+    """What `_solved` returns: where a run ended, or if that proves too little, where it was before.
+
+    A step that has not been measured can lead uphill, where a loss has corners in its slope.
+    """
+
+    def said(theta):
+        return _said(spec, problem, l1, tol, max_steps, found, theta)
+
+    def attempt(carry):
+        i, _ = carry
+        return i + 1, said(jnp.where(i == 0, found.theta, found.before))
+
+    def unfinished(carry):
+        i, (_, _, info) = carry
+        return (i == 0) | ((i == 1) & ~(info.residual <= tol))
+
+    init = jnp.int32(0), _loops.filled(jax.eval_shape(said, found.theta), 0)
+    return jax.lax.while_loop(unfinished, *_loops.steady(attempt, init))[1]
+
+
+def _said(spec, problem, l1, tol, max_steps, found, theta):
+    run, at = found.run, found.at
     ground = _duality.ground(spec, found.part, theta[:, at], run)
     moved = jnp.zeros_like(theta).at[:, at].set(ground.moved.reshape(len(theta), -1))
     bound = _duality.proved(spec, problem, l1, theta, moved.reshape(-1))

@@ -31,7 +31,8 @@ ENOUGH = 0.1
 class Found(NamedTuple):
     """Where the rounds ended.
 
-    theta: `(m, p)`
+    theta: `(m, p)`, by a last step that is not measured
+    before: `(m, p)`, without it
     part, l1, at: the last set's Problem, its l1 `(m q,)`, and which coordinates of p `(q,)` it is
       of
     run: the last round's
@@ -39,6 +40,7 @@ class Found(NamedTuple):
     """
 
     theta: jax.Array
+    before: jax.Array
     part: Problem
     l1: jax.Array
     at: jax.Array
@@ -86,7 +88,8 @@ def descend(
     found = jax.lax.while_loop(unfinished, *_loops.steady(turn, init))
     _, theta, at, run, steps, _ = found
     # Not carried, as rows that are dealt would make all that is beside them each device's own.
-    return Found(theta, _part(problem, at, theta), each[:, at].reshape(-1), at, run, steps)
+    before = theta.at[:, at].set(run.theta.reshape(len(theta), -1))
+    return Found(theta, before, _part(problem, at, theta), each[:, at].reshape(-1), at, run, steps)
 
 
 def at_once(
@@ -94,7 +97,8 @@ def at_once(
 ) -> Found:
     """Of all features."""
     run = _proximal.descend(spec, problem, l1, start, tol, cap)
-    return Found(_end(run, start), problem, l1, jnp.arange(start.shape[1]), run, run.steps)
+    before, at = run.theta.reshape(start.shape), jnp.arange(start.shape[1])
+    return Found(_end(run, start), before, problem, l1, at, run, run.steps)
 
 
 def features(shape: tuple[int, ...]) -> int:

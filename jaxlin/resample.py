@@ -743,6 +743,7 @@ def _p_value(value: jax.Array, null: jax.Array, larger: bool) -> jax.Array:
 
 def _penalties(fit: Fit, options: dict[str, Any], **given: Any) -> tuple[dict, dict]:
     """Those that are swept, by name, and the options with the others."""
+    _words.refuse_no_fit(fit)
     given = {name: value for name, value in given.items() if value is not None}
     if not given:
         raise TypeError("l2, l1: expected penalties of shape (m,) or (m, d) of either")

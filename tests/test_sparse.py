@@ -367,3 +367,11 @@ def test_a_last_step_that_leads_uphill_is_taken_back():
     fit = functools.partial(svm.fit, l2=0.0, loss=losses.squared_hinge)
     info = jax.jit(jax.vmap(lambda x, y, l1: fit(x, y, l1=l1)[1]))(x, y, l1)
     assert (info.status <= Status.RANK_DEFICIENT).all(), np.unique(info.status, return_counts=True)
+
+
+def test_more_free_features_than_a_set_holds_are_no_success_unless_they_are_fitted():
+    x, t = drawn("regress", n=40, d=2600)
+    l1 = np.where(np.arange(2600) < 2000, 0, 0.05)
+    params, info = least_squares.regress(x, t, l1=l1)
+    solved = max(violation(squares, params, x, t, l1)) < 1e-6
+    assert solved or info.status > Status.RANK_DEFICIENT

@@ -194,7 +194,9 @@ def _said(spec, problem, l1, tol, max_steps, found, theta):
     separated = run.point.short == 0
     status = jnp.where(deficient, Status.RANK_DEFICIENT, Status.CONVERGED)
     unproved = jnp.where(found.steps < max_steps, Status.STALLED, Status.MAX_STEPS)
-    status = jnp.where((bound.gap <= tol) & ground.attained, status, unproved)
+    # A gap tells nothing of what is free and at 0, which a set must hold to make its slope 0.
+    unseen = jnp.any(problem.free.at[at].set(False))
+    status = jnp.where((bound.gap <= tol) & ground.attained & ~unseen, status, unproved)
     if not (spec.loss.attained or spec.penalised):
         step = run.moved.reshape(len(theta), -1)
         tail = 4 * jnp.sqrt(jnp.finfo(step.dtype).eps)

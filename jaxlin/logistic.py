@@ -364,9 +364,12 @@ def _agreement(scores: jax.Array, y: jax.Array) -> _record.Agreement:
 def _excess(scores: jax.Array, slope: jax.Array, y: jax.Array) -> jax.Array:
     """The conjugate is minus the entropy of the probability that the slope says."""
     asked = slope[0] + y.astype(slope.dtype)
-    parts = jnp.clip(jnp.stack([asked, 1 - asked]), 0, 1)
+    both = jnp.stack([asked, 1 - asked])
+    parts = jnp.clip(both, 0, 1)
     entropy = -jnp.sum(jax.scipy.special.xlogy(parts, parts))
-    return _loss(scores, y) - entropy - scores[0] * slope[0]
+    # Of no probability it is infinite, beyond rounding.
+    outside = jnp.min(both) < -4 * float(jnp.finfo(both.dtype).eps)
+    return jnp.where(outside, jnp.inf, _loss(scores, y) - entropy - scores[0] * slope[0])
 
 
 _LOSS = _record.Loss(

@@ -298,7 +298,10 @@ def _excess(scores: jax.Array, slope: jax.Array, y: jax.Array) -> jax.Array:
     target = y if y.ndim else jax.nn.one_hot(y, scores.size, dtype=scores.dtype)
     asked = jnp.clip(slope + target, 0, 1)
     entropy = -jnp.sum(jax.scipy.special.xlogy(asked, asked))
-    return losses.softmax(scores, y) - entropy - jnp.sum(jnp.where(slope == 0, 0, scores) * slope)
+    pulled = jnp.sum(jnp.where(slope == 0, 0, scores) * slope)
+    # Of no probabilities it is infinite, beyond rounding.
+    outside = jnp.min(slope + target) < -4 * float(jnp.finfo(slope.dtype).eps)
+    return jnp.where(outside, jnp.inf, losses.softmax(scores, y) - entropy - pulled)
 
 
 _LOSS = _record.Loss(

@@ -550,11 +550,5 @@ def _excess(scores: jax.Array, slope: jax.Array, y: jax.Array) -> jax.Array:
     return (scores[0] - y - slope[0]) ** 2 / 2
 
 
-def _agreement(scores: jax.Array, y: jax.Array) -> _record.Agreement:
-    """With nothing: there is an optimum whatever the numbers."""
-    never = jnp.zeros(1, bool)
-    return _record.Agreement(value=scores, sign=jnp.ones_like(scores), tight=~never, inert=never)
-
-
-_LOSS = _record.Loss(_loss, None, _agreement, excess=_excess, steepest=1.0, attained=True)
+_LOSS = _record.Loss(_loss, None, _record.nothing, excess=_excess, steepest=1.0, attained=True)
 _traits.declare(fit, many=_OFFER, moments=(tied, fit_from_moments))

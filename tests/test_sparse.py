@@ -193,6 +193,8 @@ def test_statuses():
         assert logistic.fit(x, y, l1=l1)[1].status == status
         traced = jax.jit(lambda l1, x=x, y=y: logistic.fit(x, y, l1=l1))
         assert traced(l1)[1].status == status
+    params, info = logistic.fit(apart, y, l1=free)
+    assert info.objective == 0 and np.flatnonzero(params.weights).tolist() == [0]
     assert logistic.fit(apart, y, l1=0.05)[1].status == Status.CONVERGED
     deficient, y, _ = table[Status.RANK_DEFICIENT]
     assert logistic.fit(deficient, y, l1=0.02, l2=0.01)[1].status == Status.CONVERGED
@@ -228,9 +230,9 @@ def test_derivatives_are_differences(name):
     slopes = jax.grad(felt, (0, 1, 2, 3))(*given)
     rng = np.random.default_rng(2)
     for i, a in enumerate(given):
-        move = rng.normal(size=a.shape) * 1e-6
+        move = rng.normal(size=a.shape) * 1e-5
         sides = [felt(*given[:i], a + s * move, *given[i + 1 :]) for s in (1, -1)]
-        np.testing.assert_allclose(jnp.sum(slopes[i] * move), (sides[0] - sides[1]) / 2, rtol=1e-4)
+        np.testing.assert_allclose(jnp.sum(slopes[i] * move), (sides[0] - sides[1]) / 2, rtol=1e-6)
 
 
 def test_second_derivatives_and_those_at_a_kink():
@@ -281,7 +283,8 @@ def test_classes_of_even_number_have_the_least_norm():
     """Moving all classes' weights of a feature, none of them 0, changes nothing in between."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(300, 3))
-    y = np.argmax(x @ rng.normal(size=(3, 4)) + rng.gumbel(size=(300, 4)), axis=1)
+    pull = np.r_[[[-1.0, -1.0, 0.1, 3.0]], rng.normal(size=(2, 4))]
+    y = np.argmax(x @ pull + rng.gumbel(size=(300, 4)), axis=1)
     params, info = softmax.fit(x, y, l1=1e-3)
     weights = np.asarray(params.weights)
     assert info.status == Status.CONVERGED
@@ -289,6 +292,13 @@ def test_classes_of_even_number_have_the_least_norm():
     middle = np.sort(weights, axis=0)[1:3]
     moved = np.clip(weights.mean(axis=0), *middle)
     np.testing.assert_allclose(moved, 0, atol=1e-12)
+    assert (np.abs(middle) < 1e-12).any()  # moved as far as may be, which has a derivative too
+
+    def size(l1):
+        return jnp.sum(softmax.fit(x, y, l1=l1)[0].weights ** 2)
+
+    difference = (size(1e-3 + 1e-7) - size(1e-3 - 1e-7)) / 2e-7
+    np.testing.assert_allclose(jax.grad(size)(1e-3), difference, rtol=1e-6)
     free, _ = softmax.fit(x, y, l1=np.array([0.0, 0.0, 1e-3]))
     np.testing.assert_allclose(free.weights.sum(axis=0)[:2], 0, atol=1e-12)
 

@@ -243,10 +243,4 @@ def _curvature(scores: jax.Array, y: jax.Array) -> jax.Array:
     return jnp.full((), 2, scores.dtype)
 
 
-def _agreement(scores: jax.Array, y: jax.Array) -> _record.Agreement:
-    """With nothing: the penalty sees to an optimum, whether the classes are separable or not."""
-    never = jnp.zeros(1, bool)
-    return _record.Agreement(value=scores, sign=jnp.ones_like(scores), tight=~never, inert=never)
-
-
-LOSS = _record.Loss(_squared_hinge, _curvature, _agreement)
+LOSS = _record.Loss(_squared_hinge, _curvature, _record.nothing)

@@ -80,12 +80,30 @@ def _of_least_norm(params: Linear, present: jax.Array, l1: jax.Array) -> Linear:
     """
     share = present.astype(l1.dtype) / jnp.maximum(jnp.sum(present), 1).astype(l1.dtype)
     mean = dot(share, params.weights)
-    order = jnp.sort(jnp.where(present[:, None], params.weights, jnp.inf), axis=0)
-    count = jnp.maximum(jnp.sum(present), 1)
-    low, high = order[(count - 1) // 2], order[count // 2]
+    low, high = _middle(params.weights, present)
     by = jnp.where(l1 > 0, jnp.clip(mean, low, high), mean)
     weights = jnp.where(present[:, None], params.weights - by[None, :], 0)
     return Linear(weights, jnp.where(present, params.bias - dot(share, params.bias), 0))
+
+
+def _middle(weights: jax.Array, present: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Of each feature those of the middle two of the classes present, or of the middle one."""
+    order = jnp.sort(jnp.where(present[:, None], weights, jnp.inf), axis=0)
+    count = jnp.maximum(jnp.sum(present), 1)
+    return order[(count - 1) // 2], order[count // 2]
+
+
+def _apart(problem: Problem, l1: jax.Array, theta: jax.Array) -> jax.Array:
+    """theta with no class at its kink for no reason.
+
+    Under l1 alone all classes' weights of a feature may be moved alike between the middle two. At
+    the middle of that no slope is at a bound that is not felt.
+    """
+    if problem.basis is None:
+        return theta
+    low, high = _middle(theta, problem.used)
+    by = jnp.where(problem.penalty > 0, 0, low / 2 + high / 2)
+    return jnp.where(l1.reshape(theta.shape) > 0, theta - by[None, :], theta)
 
 
 def _prepared(spec, k, data, l2, l1, offset, tol, max_steps):
@@ -110,9 +128,9 @@ def fit(
 
     def solved(rows, l2, l1, init, tol, max_steps, basis, usable):
         problem = _frame.make(rows, l2, spec.bias, basis)
-        free = problem.free & _frame.with_bias(l1 == 0, True, spec.bias)
-        problem = problem._replace(used=problem.used & usable, free=free)
-        found = _solved(spec, problem, _felt(problem, l1), init, tol, max_steps)
+        felt = _felt(problem, l1)
+        problem = problem._replace(used=problem.used & usable, free=problem.free & (felt == 0))
+        found = _solved(spec, problem, _of_all(problem, felt), init, tol, max_steps)
         return (problem.centre, problem.scale), (problem[3:], found)
 
     if not isinstance(rows, _rows.Streamed) and rows.axis.name is None:
@@ -121,7 +139,7 @@ def fit(
     shared, (rest, (theta, told, info)) = solved(*operands)
     problem = Problem(operands[0], *shared, *rest)
     live, flat = _frame.live(problem, rows, l2), theta.reshape(-1)
-    data = live, _felt(live, l1), jnp.sign(flat)
+    data = live, _of_all(live, _felt(live, l1)), jnp.sign(flat)
     # Elsewhere there may be a kink, where there is no derivative.
     proper = usable & (info.status <= Status.RANK_DEFICIENT) & told
     gradient, hessian = functools.partial(_gradient, spec), functools.partial(_hessian, spec)
@@ -133,9 +151,13 @@ def fit(
 
 
 def _felt(problem: Problem, l1: jax.Array) -> jax.Array:
-    """l1 as theta feels it, `(m p,)`; 0 for biases and out of play."""
-    bias = problem.spread.size > problem.centre.size
-    each = _frame.with_bias(l1 * _frame.unscaled(problem), 0, bias)
+    """l1 as theta feels it, `(p,)`, where it does; 0 for biases."""
+    factor, bias = _frame.unscaled(problem), problem.spread.size > problem.centre.size
+    return _frame.with_bias(l1 * jnp.where(factor > 0, factor, 1), 0, bias)
+
+
+def _of_all(problem: Problem, each: jax.Array) -> jax.Array:
+    """What is `each (p,)` feature's for all of theta, `(m p,)`; 0 out of play."""
     return jnp.where(_frame.inert(problem), 0, each[None, :]).reshape(-1)
 
 
@@ -178,6 +200,7 @@ def _judged(spec, problem, l1, tol, max_steps, found):
 
 def _said(spec, problem, l1, tol, max_steps, found, theta):
     run, at = found.run, found.at
+    theta = _apart(problem, l1, theta)
     ground = _duality.ground(spec, found.part, theta[:, at], run)
     moved = jnp.zeros_like(theta).at[:, at].set(ground.moved.reshape(len(theta), -1))
     bound = _duality.proved(spec, problem, l1, theta, moved.reshape(-1))
@@ -195,7 +218,7 @@ def _said(spec, problem, l1, tol, max_steps, found, theta):
     status = jnp.where(deficient, Status.RANK_DEFICIENT, Status.CONVERGED)
     unproved = jnp.where(found.steps < max_steps, Status.STALLED, Status.MAX_STEPS)
     # A gap tells nothing of what is free and at 0, which a set must hold to make its slope 0.
-    unseen = jnp.any(problem.free.at[at].set(False))
+    unseen = jnp.any((problem.free & (problem.spread > 0)).at[at].set(False))
     status = jnp.where((bound.gap <= tol) & ground.attained & ~unseen, status, unproved)
     if not (spec.loss.attained or spec.penalised):
         step = run.moved.reshape(len(theta), -1)
@@ -213,7 +236,10 @@ def _said(spec, problem, l1, tol, max_steps, found, theta):
         quasi = _linalg.when(asked, recedes, jnp.bool_(False), operands)
         status = jnp.where(quasi, Status.QUASI_SEPARABLE, status)
         status = jnp.where(separated, Status.SEPARABLE, status)
-    info = Info(status.astype(jnp.int32), found.steps, bound.primal, bound.gap)
+    # Where the optimum is at infinity the penalised weights vanish beside the others.
+    theta = jnp.where(separated & ~problem.free[None, :], 0, theta)
+    objective = jnp.where(separated, 0, bound.primal)
+    info = Info(status.astype(jnp.int32), found.steps, objective, bound.gap)
     told = jnp.all(zero | (away & (theta != 0)) | problem.free[None, :])
     return theta, told, info
 

@@ -33,8 +33,7 @@ class Found(NamedTuple):
 
     theta: `(m, p)`, by a last step that is not measured
     before: `(m, p)`, without it
-    part, l1, at: the last set's Problem, its l1 `(m q,)`, and which coordinates of p `(q,)` it is
-      of
+    part, at: the last set's Problem, and which coordinates of p `(q,)` it is of
     run: the last round's
     steps: of all rounds
     """
@@ -42,7 +41,6 @@ class Found(NamedTuple):
     theta: jax.Array
     before: jax.Array
     part: Problem
-    l1: jax.Array
     at: jax.Array
     run: _proximal.Run
     steps: jax.Array
@@ -89,7 +87,7 @@ def descend(
     _, theta, at, run, steps, _ = found
     # Not carried, as rows that are dealt would make all that is beside them each device's own.
     before = theta.at[:, at].set(run.theta.reshape(len(theta), -1))
-    return Found(theta, before, _part(problem, at, theta), each[:, at].reshape(-1), at, run, steps)
+    return Found(theta, before, _part(problem, at, theta), at, run, steps)
 
 
 def at_once(
@@ -98,7 +96,7 @@ def at_once(
     """Of all features."""
     run = _proximal.descend(spec, problem, l1, start, tol, cap)
     before, at = run.theta.reshape(start.shape), jnp.arange(start.shape[1])
-    return Found(_end(run, start), before, problem, l1, at, run, run.steps)
+    return Found(_end(run, start), before, problem, at, run, run.steps)
 
 
 def features(shape: tuple[int, ...]) -> int:

@@ -26,6 +26,12 @@ class Agreement(NamedTuple):
     inert: jax.Array
 
 
+def nothing(scores: jax.Array, y: jax.Array) -> Agreement:
+    """Agreement with nothing, of losses that have an optimum whatever the labels."""
+    never = jnp.zeros(1, bool)
+    return Agreement(value=scores, sign=jnp.ones_like(scores), tight=~never, inert=never)
+
+
 class Bend(NamedTuple):
     """A loss and its derivatives in the scores of many rows at once, as vectors want them.
 

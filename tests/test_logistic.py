@@ -690,24 +690,27 @@ def test_firth_adds_half_a_row_to_every_cell_of_a_table(table):
     assert info.status == Status.CONVERGED
 
 
+@pytest.mark.parametrize("more", [0, 5])  # with 5 more columns rows are fewer than squares of them
 @pytest.mark.parametrize("seed", range(4))
-def test_firth_solves_the_modified_score_equations(seed):
+def test_firth_solves_the_modified_score_equations(seed, more):
     rng = np.random.default_rng(seed)
-    x = rng.normal(size=(24, 3)) * [1, 1e-4, 1e4] + [0, 0, 1e5]
+    unit, far = np.r_[1, 1e-4, 1e4, np.ones(more)], np.r_[0, 0, 1e5, np.zeros(more)]
+    x = rng.normal(size=(24, 3 + more)) * unit + far
     y = (rng.normal(size=24) + rng.normal(size=24) * (seed % 2) + x[:, 0] > 0).astype(int)
     weight, offset = rng.integers(0, 4, size=24), rng.normal(size=24) * (seed > 1)
     params, info = logistic.fit_firth(x, y, sample_weight=weight, offset=offset)
     assert info.status == Status.CONVERGED
-    z = np.column_stack([(x - [0, 0, 1e5]) / [1, 1e-4, 1e4], np.ones(24)])
-    weights = np.asarray(params.weights) * [1, 1e-4, 1e4]
+    z = np.column_stack([(x - far) / unit, np.ones(24)])
+    weights = np.asarray(params.weights) * unit
     bias = params.bias + params.weights[2] * 1e5
-    chance = 1 / (1 + np.exp(-(z @ np.append(weights, bias) + offset)))
+    scores = z @ np.append(weights, bias) + offset
+    chance = 1 / (1 + np.exp(-scores))
     curve = weight * chance * (1 - chance)
     information = (z.T * curve) @ z
     lever = curve * np.sum(z * np.linalg.solve(information, z.T).T, axis=1)
     score = z.T @ (weight * (y - chance) + lever * (0.5 - chance))
     np.testing.assert_allclose(score, 0, atol=1e-9)
-    loss = -np.sum(weight * np.log(np.where(y, chance, 1 - chance)))
+    loss = np.sum(weight * np.logaddexp(0, np.where(y, -scores, scores)))
     # The units multiply the determinant by one.
     penalised = loss - np.linalg.slogdet(information)[1] / 2
     np.testing.assert_allclose(info.objective * int(weight.sum()), penalised, rtol=1e-9)

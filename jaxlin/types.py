@@ -110,7 +110,7 @@ class Status(enum.IntEnum):
             return None
 
     CONVERGED = 0, "the optimum: residual <= tol, and a finite optimum is proved"
-    RANK_DEFICIENT = 1, "many optima, of them that of least norm unless l1; inference.aliased names columns"
+    RANK_DEFICIENT = 1, "many optima: that of least norm unless l1; inference.aliased names columns"
     STALLED = 2, "at the floor of this dtype above tol, or without a proof; best so far"
     MAX_STEPS = 3, "ran out of steps; best so far"
     QUASI_SEPARABLE = 4, "the optimum is at infinity: a plane splits the classes, some rows on it"

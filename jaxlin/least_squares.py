@@ -48,7 +48,7 @@ from jaxlin._batch import _lanes
 from jaxlin._data import _fold
 from jaxlin._linalg import _implicit, dot
 from jaxlin._moments import _bayes, _closed_form, _scatter, _statistics
-from jaxlin._nonsmooth import _sparse
+from jaxlin._nonsmooth import _size, _sparse
 from jaxlin._smooth import _record
 from jaxlin.moments import ClassMoments, RegressionMoments, TiedMoments, tied
 from jaxlin.types import Hyperplane, Info, Linear, Status
@@ -145,6 +145,8 @@ def regress(
     *,
     l2: Any = 0.0,
     l1: Any = None,
+    groups: Any = None,
+    num_groups: int | None = None,
     sample_weight: Any = None,
     feature_mask: Any = None,
     bias: bool = True,
@@ -159,6 +161,9 @@ def regress(
       l1: `()` or `(d,)`, nonnegative: the lasso, and with l2 the elastic net. Some weights are then
         exactly 0, `residual` is the relative duality gap, and STALLED says that it is above 1e-8,
         or 1e-5 in float32.
+      groups: `(d,)` integers in 0..g-1, which group each feature is of: the group lasso, of
+        sum_g l1_g |w_g|, Euclid's norm of a group's weights, l1 a scalar or `(g,)`.
+      num_groups: g, static; eagerly by default 1 + the largest.
       sample_weight: `(n,)`, nonnegative.
       feature_mask: `(d,)` bool; a masked column has weight 0.
       bias: static; False fixes it at 0.
@@ -187,9 +192,9 @@ def regress(
     )
     bias = _checks.static(bias, bool, "bias")
     l2 = _checks.penalty(l2, data.x.shape[1], _checks.working_dtype(data.x))
-    if l1 is not None:
+    if _size.is_asked(l1, groups, num_groups):
         spec = _record.Spec(_LOSS, solver=None, bias=bias)
-        spec, rest = _sparse.arranged(spec, l2, l1, None, None)
+        spec, rest = _sparse.arranged(spec, l2, l1, groups, num_groups, None, None)
         params, info = _sparse.plane(spec, None, data, l2, None, None, *rest)
     else:
         params, info = _regress(bias, data, l2)

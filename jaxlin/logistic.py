@@ -44,7 +44,7 @@ from jaxlin import _linalg, losses, solvers
 from jaxlin._base import _checks, _invalid, _mesh, _traits, _words
 from jaxlin._data import _fold, _prepare, _rows
 from jaxlin._linalg import _implicit, dot
-from jaxlin._nonsmooth import _sparse
+from jaxlin._nonsmooth import _size, _sparse
 from jaxlin._smooth import _frame, _passes, _plan, _proof, _record, _risk
 from jaxlin.types import Hyperplane, Info, Linear, Status
 
@@ -62,6 +62,8 @@ def fit(
     *,
     l2: Any = 0.0,
     l1: Any = None,
+    groups: Any = None,
+    num_groups: int | None = None,
     sample_weight: Any = None,
     feature_mask: Any = None,
     offset: Any = None,
@@ -91,6 +93,10 @@ def fit(
       l1: penalty on sizes, a scalar or one per feature `(d,)`, which makes some weights exactly 0.
         With it the fit has a solver of its own, `residual` is the relative duality gap at the
         params returned, and `tol` bounds that, by default 1e-8, or 1e-5 in float32.
+      groups: `(d,)` integers in 0..g-1, which group each feature is of. The penalty is then
+        sum_g l1_g |w_g|, Euclid's norm of a group's weights, l1 a scalar or `(g,)`, and a group is
+        0 as a whole.
+      num_groups: g, static; eagerly by default 1 + the largest.
       sample_weight: `(n,)`, nonnegative; a row of weight 0 is absent whatever it holds.
       feature_mask: `(d,)` bool; a masked column has coefficient 0 whatever it holds.
       offset: `(n,)`, added to the scores.
@@ -145,8 +151,8 @@ def fit(
     offset_of = _checks.optional(offset, (n,), dtype, "offset")
     start = _risk.check_init(init, Hyperplane, (), d, dtype)
     given = 2, data, penalty, offset_of, start
-    if l1 is not None:
-        spec, rest = _sparse.arranged(spec, penalty, l1, tol, max_steps)
+    if _size.is_asked(l1, groups, num_groups):
+        spec, rest = _sparse.arranged(spec, penalty, l1, groups, num_groups, tol, max_steps)
         params, info = _sparse.plane(spec, *given, *rest)
     else:
         steps = None if max_steps is None else _checks.count(max_steps, "max_steps")

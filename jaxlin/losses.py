@@ -20,6 +20,7 @@ import jax.numpy as jnp
 from jaxlin import _linalg, linear, solvers
 from jaxlin._base import _checks, _codes, _mesh
 from jaxlin._data import _fold, _rows
+from jaxlin._nonsmooth import _size
 from jaxlin.types import Hyperplane, Linear
 
 Loss = Callable[[jax.Array, jax.Array], jax.Array]
@@ -254,6 +255,8 @@ def objective(
     *,
     l2: Any = 0.0,
     l1: Any = 0.0,
+    groups: Any = None,
+    num_groups: int | None = None,
     sample_weight: Any = None,
     offset: Any = None,
 ) -> jax.Array:
@@ -268,6 +271,8 @@ def objective(
       x: `(n, d)`.
       y: `(n,)`, or what the loss takes.
       l2, l1: a scalar, or one penalty per feature `(d,)`.
+      groups, num_groups: as of the fits: with groups the last term is sum_g l1_g |weights_g|, l1 a
+        scalar or `(g,)`.
       sample_weight: `(n,)`; a row of weight 0 is absent.
       offset: `(n,)`, or `(n, k)` for a Linear, added to the scores.
 
@@ -294,7 +299,7 @@ def objective(
         x,
         _one_per_row(y, n),
         _checks.penalty(l2, d, dtype),
-        _checks.penalty(l1, d, dtype, "l1"),
+        _size.of(l1, groups, num_groups, d, dtype),
         _checks.optional(sample_weight, (n,), dtype, "sample_weight"),
         _checks.optional(offset, (n,) if k is None else (n, k), dtype, "offset"),
     )
@@ -306,20 +311,24 @@ def l1_max(
     y: Any,
     *,
     num_classes: int | None = None,
+    groups: Any = None,
+    num_groups: int | None = None,
     sample_weight: Any = None,
     offset: Any = None,
     bias: bool = True,
 ) -> jax.Array:
     """The smallest `l1` at which every weight of a fit is 0.
 
-    It is the largest size of the gradient of the mean loss in the weights, where these are 0 and
-    the biases fit best. A path of penalties goes from it to a hundredth or a thousandth.
+    It is the largest size of the gradient of the mean loss in the weights, or its norm in those of
+    a group, where these are 0 and the biases fit best. A path of penalties goes from it to a
+    hundredth or a thousandth.
 
     Args:
       loss: `f(scores, y)` per example, smooth and convex.
       x: `(n, d)`.
       y: `(n,)`, or what the loss takes.
       num_classes: k, static, of a loss of k scores; None for one score.
+      groups, num_groups: as of the fits.
       sample_weight: `(n,)`; a row of weight 0 is absent.
       offset: `(n,)`, or `(n, k)`, added to the scores.
       bias: static, as of the fit.
@@ -341,10 +350,12 @@ def l1_max(
     n, dtype = len(x), _checks.working_dtype(x)
     k = None if num_classes is None else _checks.number_of_classes(num_classes, 0)
     lead = () if k is None else (k,)
+    groups = _size.of(1.0, groups, num_groups, x.shape[1], dtype).groups
     return _l1_max(
         loss,
         lead,
         _checks.static(bias, bool, "bias"),
+        groups,
         x,
         _one_per_row(y, n),
         _checks.optional(sample_weight, (n,), dtype, "sample_weight"),
@@ -396,7 +407,7 @@ def _one_per_row(y: Any, n: int) -> jax.Array:
 
 
 @partial(jax.jit, static_argnums=0)
-def _objective(loss, params, x, y, l2, l1, sample_weight, offset):
+def _objective(loss, params, x, y, l2, size, sample_weight, offset):
     n, _ = x.shape
     dtype = _checks.working_dtype(x)
     weight = jnp.ones(n, dtype) if sample_weight is None else sample_weight
@@ -426,21 +437,22 @@ def _objective(loss, params, x, y, l2, l1, sample_weight, offset):
     mean = jnp.where(jnp.any((weight != 0) & ~finite), jnp.nan, mean)
     weights = params.weights.astype(dtype)
     # An infinite weight that no penalty sees must not make NaN.
-    squares, sizes = (jnp.broadcast_to(a, weights.shape) for a in (l2, l1))
+    squares, sizes = (jnp.broadcast_to(a, weights.shape) for a in (l2, size.l1))
     unseen = (squares == 0) & (sizes == 0) & ~jnp.isfinite(weights)
     weights = jnp.where(unseen, 0, weights)
-    return mean + jnp.sum(squares * weights**2) / 2 + jnp.sum(sizes * jnp.abs(weights))
+    return mean + jnp.sum(squares * weights**2) / 2 + _size.value(size, weights)
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
-def _l1_max(loss, lead, bias, *data):
+def _l1_max(loss, lead, bias, groups, *data):
     (_, d), dtype = data[0].shape, _checks.working_dtype(data[0])
     weights, objective = jnp.zeros((*lead, d), dtype), partial(_at_level, loss, lead)
     # All classes' biases alike change nothing: the first is 0.
     level = jnp.zeros(max(lead[0] - 1, 0) if lead else 1, dtype)
     if bias:
         level, _ = solvers.newton(objective, level, (weights, *data))
-    return jnp.max(jnp.abs(jax.grad(objective, 1)(level, weights, *data)), initial=0)
+    slope = jax.grad(objective, 1)(level, weights, *data)
+    return jnp.max(_size.norms(groups, slope), initial=0)
 
 
 def _at_level(loss, lead, level, weights, x, y, sample_weight, offset):
@@ -449,7 +461,7 @@ def _at_level(loss, lead, level, weights, x, y, sample_weight, offset):
     params: Any = Hyperplane(weights, level[0])
     if lead:
         params = Linear(weights, jnp.concatenate([jnp.zeros_like(weights[:1, 0]), level]))
-    return _objective(loss, params, x, y, zero, zero, sample_weight, offset)
+    return _objective(loss, params, x, y, zero, _size.Size(zero), sample_weight, offset)
 
 
 @jax.custom_jvp

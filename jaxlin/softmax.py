@@ -29,7 +29,7 @@ import jax.numpy as jnp
 from jaxlin import _linalg, losses, solvers
 from jaxlin._base import _checks, _codes, _invalid, _traits, _words
 from jaxlin._data import _prepare
-from jaxlin._nonsmooth import _sparse
+from jaxlin._nonsmooth import _size, _sparse
 from jaxlin._smooth import _frame, _plan, _record, _risk
 from jaxlin.types import Info, Linear
 
@@ -42,6 +42,8 @@ def fit(
     num_classes: int | None = None,
     l2: Any = 0.0,
     l1: Any = None,
+    groups: Any = None,
+    num_groups: int | None = None,
     sample_weight: Any = None,
     feature_mask: Any = None,
     offset: Any = None,
@@ -73,6 +75,10 @@ def fit(
         some classes exactly 0; they then need not sum to zero over the classes. With it the fit has
         a solver of its own, `residual` is the relative duality gap at the params returned, and
         `tol` bounds that, by default 1e-8, or 1e-5 in float32.
+      groups: `(d,)` integers in 0..g-1, which group each feature is of. The penalty is then
+        sum_g l1_g |W_g|, Euclid's norm of the weights that all classes have for a group, l1 a
+        scalar or `(g,)`, and a group is 0 as a whole: `jnp.arange(d)` selects features.
+      num_groups: g, static; eagerly by default 1 + the largest.
       sample_weight: `(n,)`, nonnegative; a row of weight 0 is absent whatever it holds.
       feature_mask: `(d,)` bool; a masked column has weights 0 whatever it holds.
       offset: `(n, k)`, added to the scores.
@@ -140,8 +146,8 @@ def fit(
     offset_of = _checks.optional(offset, (n, k), dtype, "offset")
     start = _risk.check_init(init, Linear, (k,), d, dtype)
     given = k, data, penalty, offset_of, start
-    if l1 is not None:
-        spec, rest = _sparse.arranged(spec, penalty, l1, tol, max_steps)
+    if _size.is_asked(l1, groups, num_groups):
+        spec, rest = _sparse.arranged(spec, penalty, l1, groups, num_groups, tol, max_steps)
         params, info = _sparse.planes(spec, *given, *rest)
     else:
         steps = None if max_steps is None else _checks.count(max_steps, "max_steps")

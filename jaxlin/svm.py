@@ -48,7 +48,7 @@ from jaxlin._data import _prepare
 from jaxlin._linalg import _implicit, dot
 from jaxlin._margin import _crammer_singer, _margin
 from jaxlin._margin._gap import Kind
-from jaxlin._nonsmooth import _sparse
+from jaxlin._nonsmooth import _size, _sparse
 from jaxlin._smooth import _frame, _record, _risk
 from jaxlin.types import Hyperplane, Info, Linear, Status
 
@@ -63,6 +63,8 @@ def fit(
     *,
     l2: Any,
     l1: Any = None,
+    groups: Any = None,
+    num_groups: int | None = None,
     loss: Callable = losses.hinge,
     sample_weight: Any = None,
     feature_mask: Any = None,
@@ -79,6 +81,9 @@ def fit(
       l2: positive, a number or `(d,)`, one per feature; beside l1 it may be 0.
       l1: with `losses.squared_hinge` a penalty l1 |w|_1, a number or `(d,)`, which makes some
         weights exactly 0.
+      groups: `(d,)` integers in 0..g-1, which group each feature is of. The penalty is then
+        sum_g l1_g |w_g|, Euclid's norm of a group's weights, l1 a number or `(g,)`.
+      num_groups: g, static; eagerly by default 1 + the largest.
       loss: static, `losses.hinge` or `losses.squared_hinge`.
       sample_weight: `(n,)`, nonnegative; a weight of 2 is the row twice.
       feature_mask: `(d,)` bool; the coefficient of a masked column is 0.
@@ -110,8 +115,8 @@ def fit(
     if axis_name is not None and loss is losses.hinge:
         raise ValueError("axis_name: rows can be dealt out for losses.squared_hinge only")
     options = sample_weight, feature_mask, bias, tol, max_steps, axis_name
-    if l1 is not None:
-        return _sparse_soft(x, y, l2, l1, loss, *options)
+    if _size.is_asked(l1, groups, num_groups):
+        return _sparse_soft(x, y, l2, (l1, groups, num_groups), loss, *options)
     params, _, info = _soft(x, y, l2, loss, *options)
     return params, info
 
@@ -353,15 +358,17 @@ def _soft(x, y, l2, loss, sample_weight, feature_mask, bias, tol, max_steps, axi
     return params, duals, info
 
 
-def _sparse_soft(x, y, l2, l1, loss, sample_weight, feature_mask, bias, tol, max_steps, axis_name):
+def _sparse_soft(
+    x, y, l2, size, loss, sample_weight, feature_mask, bias, tol, max_steps, axis_name
+):
     if loss is not losses.squared_hinge:
         raise ValueError("l1: with loss=losses.squared_hinge only")
     data = _table(x, y, sample_weight=sample_weight, feature_mask=feature_mask, axis_name=axis_name)
     penalty = _checks.penalty(l2, data.x.shape[1], _checks.working_dtype(data.x))
     spec = _record.Spec(_LOSS, solver=None, bias=_checks.static(bias, bool, "bias"))
-    spec, rest = _sparse.arranged(spec, penalty, l1, tol, max_steps)
+    spec, rest = _sparse.arranged(spec, penalty, *size, tol, max_steps)
     params, info = _sparse.plane(spec, 2, data, penalty, None, None, *rest)
-    given = {"l2": l2, "l1": l1, "tol": tol, "max_steps": max_steps}
+    given = {"l2": l2, "l1": size[0], "tol": tol, "max_steps": max_steps}
     _invalid.raise_if_invalid(info, data, nonnegative=given)
     return params, info
 

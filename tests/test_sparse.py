@@ -241,9 +241,10 @@ def test_second_derivatives_and_those_at_a_kink():
     def size(l1):
         return jnp.sum(logistic.fit(x, y, l1=l1)[0].weights ** 2)
 
-    step = 1e-5
-    difference = (jax.grad(size)(0.03 + step) - jax.grad(size)(0.03 - step)) / (2 * step)
-    np.testing.assert_allclose(jax.hessian(size)(0.03), difference, rtol=1e-5)
+    # Forwards over backwards, of penalties each of which moves all that is not 0.
+    l1, step = np.full(6, 0.03), 1e-6 * np.arange(1.0, 7.0)
+    difference = (jax.grad(size)(l1 + step) - jax.grad(size)(l1 - step)) / 2
+    np.testing.assert_allclose(jax.hessian(size)(l1) @ step, difference, rtol=1e-7, atol=1e-12)
     most = losses.l1_max(losses.logistic, x, y)
 
     def total(l1):
@@ -385,3 +386,119 @@ def test_more_free_features_than_a_set_holds_are_no_success_unless_they_are_fitt
     params, info = least_squares.regress(x, t, l1=l1)
     solved = max(violation(squares, params, x, t, l1)) < 1e-6
     assert solved or info.status > Status.RANK_DEFICIENT
+
+
+# --- groups --------------------------------------------------------------------------------------
+
+GROUPS = np.array([0, 0, 0, 1, 1, 2, 3, 3, 3, 3, 4, 2])
+
+
+def violation_of_groups(loss, params, x, y, l1, groups, **options):
+    """As `violation`, of groups: of each the norm over all classes."""
+
+    def smooth(params):
+        return losses.objective(loss, params, x, y, **options)
+
+    slope, (weights, _) = jax.grad(smooth)(params), params
+    worst = [float(np.max(np.abs(slope.bias)))]
+    for i, most in enumerate(np.broadcast_to(l1, groups.max() + 1)):
+        w, g = (np.asarray(a)[..., groups == i] for a in (weights, slope.weights))
+        size = np.linalg.norm(w)
+        worst.append(np.linalg.norm(g + most * w / size) if size else np.linalg.norm(g) - most)
+    return max(worst)
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_groups_are_0_as_a_whole(name):
+    fit, loss = FITS[name]
+    x, y = drawn(name)
+    k = 3 if name == "softmax" else None
+    most = float(losses.l1_max(loss, x, y, num_classes=k, groups=GROUPS))
+    l1 = most * np.array([0.3, 0.2, 0.3, 0.9, 0.1])
+    for l2 in (0.0, np.where(np.arange(12) < 2, 0.01, 0.0)):
+        params, info = fit(x, y, l1=l1, groups=GROUPS, l2=l2)
+        assert info.status == Status.CONVERGED and info.residual < 1e-12
+        assert violation_of_groups(loss, params, x, y, l1, GROUPS, l2=l2) < 1e-13
+        whole = losses.objective(loss, params, x, y, l1=l1, groups=GROUPS, l2=l2)
+        np.testing.assert_allclose(info.objective, whole, rtol=1e-14)
+        there = np.any(np.atleast_2d(params.weights) != 0, axis=0)
+        assert (there == np.isin(GROUPS, np.unique(GROUPS[there]))).all() and 0 < there.sum() < 12
+    some = [np.any(fit(x, y, l1=most * a, groups=GROUPS)[0].weights != 0) for a in (1.001, 0.999)]
+    assert some == [False, True]
+
+
+def test_a_group_of_one_is_a_weight_and_units_are_the_users():
+    x, y = drawn("logistic")
+    x = x * np.logspace(-3, 3, 12)
+    l1 = 0.03 * np.logspace(-3, 3, 12)
+    alone, _ = logistic.fit(x, y, l1=l1)
+    params, _ = logistic.fit(x, y, l1=l1, groups=np.arange(12)[::-1].copy())
+    assert np.any(np.asarray(alone.weights) != np.asarray(params.weights))
+    params, _ = logistic.fit(x, y, l1=l1, groups=np.arange(12))
+    public.assert_close(params, alone, 1e-10)
+    l1 = np.array([0.02, 1.0, 3.0, 2.0, 4.0])
+    params, info = logistic.fit(x, y, l1=l1, groups=GROUPS)
+    assert info.status == Status.CONVERGED and np.count_nonzero(params.weights) in range(1, 12)
+    assert violation_of_groups(losses.logistic, params, x, y, l1, GROUPS) < 1e-11
+    # All classes of a feature are one group.
+    x, y = drawn("softmax")
+    params, _ = softmax.fit(x, y, l1=0.1, groups=np.arange(12))
+    there = np.asarray(params.weights) != 0
+    assert (there.all(axis=0) == there.any(axis=0)).all() and 0 < there[0].sum() < 12
+    np.testing.assert_allclose(params.weights.sum(axis=0), 0, atol=1e-12)
+
+
+def test_groups_of_more_columns_than_a_set_holds():
+    x, t = drawn("regress", n=60, d=700)
+    groups = np.arange(700) // 7
+    l1 = losses.l1_max(squares, x, t, groups=groups) / 2
+    params, info = least_squares.regress(x, t, l1=l1, groups=groups)
+    assert info.status == Status.CONVERGED and 0 < np.count_nonzero(params.weights) < 200
+    assert violation_of_groups(squares, params, x, t, l1, groups) < 1e-12
+
+
+def test_derivatives_of_groups_are_differences():
+    x, y = drawn("logistic", n=60)
+    rng = np.random.default_rng(1)
+    along = rng.normal(size=12)
+
+    def felt(l1, l2, weight):
+        fit = functools.partial(logistic.fit, groups=GROUPS, num_groups=5)
+        params, info = fit(x, y, l1=l1, l2=l2, sample_weight=weight)
+        return params.weights @ along + info.objective
+
+    given = np.linspace(0.02, 0.1, 5), np.full(12, 0.01), np.ones(len(y))
+    slopes, second = jax.grad(felt, (0, 1, 2))(*given), jax.hessian(felt)(*given)
+    for i, a in enumerate(given):
+        move = rng.normal(size=a.shape) * 1e-5
+        sides = [(*given[:i], a + s * move, *given[i + 1 :]) for s in (1, -1)]
+        difference = (felt(*sides[0]) - felt(*sides[1])) / 2
+        np.testing.assert_allclose(jnp.sum(slopes[i] * move), difference, rtol=1e-6)
+        if i == 0:
+            difference = (jax.grad(felt)(*sides[0]) - jax.grad(felt)(*sides[1])) / 2
+            np.testing.assert_allclose(second @ move, difference, rtol=1e-6, atol=1e-12)
+
+
+def test_what_is_no_group_says_so():
+    x, y = drawn("logistic")
+    fit = functools.partial(logistic.fit, x, y)
+    table = {
+        "groups: expected l1 too": {"groups": GROUPS},
+        r"groups: expected integers, one for each feature, shape \(12,\)": {
+            "l1": 0.1,
+            "groups": GROUPS[:3],
+        },
+        "groups: 3 at 6 is outside 0..2": {"l1": 0.1, "groups": GROUPS, "num_groups": 3},
+        r"l1: expected a scalar or one penalty per feature, shape \(5,\)": {
+            "l1": np.ones(12),
+            "groups": GROUPS,
+        },
+        "num_groups: without groups": {"l1": 0.1, "num_groups": 3},
+    }
+    for words, given in table.items():
+        with pytest.raises(ValueError, match=words):
+            fit(**given)
+    traced = jax.jit(lambda groups: fit(l1=0.1, groups=groups, num_groups=3)[1].status)
+    assert traced(GROUPS) == Status.INVALID_DATA and traced(np.minimum(GROUPS, 2)) == 0
+    empty, _ = fit(l1=0.1, groups=GROUPS, num_groups=9)
+    public.assert_close(empty, fit(l1=0.1, groups=GROUPS)[0], 1e-12)

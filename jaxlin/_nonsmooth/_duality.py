@@ -1,15 +1,16 @@
 """What params prove of a fit with kinks: the duality gap, and which weights are 0 at the optimum.
 
-With scores s = z . theta + o the fit is min sum_i c_i f(s_i) + sum_j h_j(theta_j), with h_j(t) =
-l1_j |t| + penalty_j t^2 / 2. Slopes a_i in the domain of the conjugate f* bound it from below: with
-v = - sum_i c_i a_i z_i the difference is
+With scores s = z . theta + o the fit is min sum_i c_i f(s_i) + sum_g h_g(theta_g), of groups g of
+coordinates, mostly of one: h_g(t) = l1_g |t| + sum_j penalty_j t_j^2 / 2. Slopes a_i in the domain
+of the conjugate f* bound it from below: with v = - sum_i c_i a_i z_i = u + r, u held by the kinks,
+|u_g| <= l1_g, and r_j = 0 where there is no penalty, the difference is at most
 
-  sum_i c_i (f(s_i) + f*(a_i) - s_i a_i)  +  sum_j (h_j(theta_j) + h*_j(v_j) - v_j theta_j),
+  sum_i c_i (f(s_i) + f*(a_i) - s_i a_i)  +  sum_g (l1_g |theta_g| - u_g . theta_g)
+    +  sum_j (r_j - penalty_j theta_j)^2 / (2 penalty_j),
 
-terms that cannot be negative, so nothing cancels. h*_j is finite where |v_j| <= l1_j, or
-everywhere under a penalty, or at 0 without either. So the slopes at theta take the step that
+terms that cannot be negative, so nothing cancels. So the slopes at theta take the step that
 Newton's method would give to what is free, which leaves their v at 0, and are then made shorter,
-all alike, until no |v_j| is beyond its l1_j.
+all alike, until no |v_g| without a penalty is beyond its l1_g.
 
 Two pairs of slopes differ by at most sqrt(2 L gap), L the bound of f''. What is 0 for all in that
 ball is 0 at the optimum (Fercoq, Gramfort and Salmon 2015, "Mind the duality gap: safer rules for
@@ -24,7 +25,8 @@ import jax.numpy as jnp
 from jaxlin import _linalg
 from jaxlin._data import _fold
 from jaxlin._linalg import dot
-from jaxlin._nonsmooth import _quadratic
+from jaxlin._nonsmooth import _kinks
+from jaxlin._nonsmooth._kinks import Kinks
 from jaxlin._nonsmooth._proximal import Run
 from jaxlin._smooth import _frame, _newton, _proof, _scoring
 from jaxlin._smooth._frame import Problem
@@ -76,30 +78,33 @@ class Support(NamedTuple):
     """What is known of the coordinates that may be other than 0.
 
     deficient: whether they depend on each other, so that there may be many optima
-    away: `(m p,)`, which of them are of the sign that they have at the optimum
+    away: `(m p,)`, which are of groups that are not 0 at the optimum; alone, of their sign there
     """
 
     deficient: jax.Array
     away: jax.Array
 
 
-def support(problem: Problem, theta: jax.Array, run: Run, zero: jax.Array, gap: jax.Array):
+def support(
+    problem: Problem, kinks: Kinks, theta: jax.Array, run: Run, zero: jax.Array, gap: jax.Array
+) -> Support:
     """What is known at theta `(m p,)`, where coordinates but those `zero` may be other than 0.
 
     `gap ()`, primal less dual. What all classes may have alike makes none deficient.
     """
-    hess = _among(_grounded(problem, run.hess, jnp.ones_like(zero)), ~zero)
+    hess, curve = run.hess, _kinks.curvature(kinks, theta)
+    hess = _grounded(problem, hess if curve is None else hess + curve, jnp.ones_like(zero))
+    hess = _among(hess, ~zero)
     factor = _linalg.factor(hess)
     least = _newton.RANK_ULPS * zero.size * float(jnp.finfo(hess.dtype).eps)
     # In units of the Hessian the optimum is as near as the root of twice what J may still fall.
     variance = jnp.sum(_linalg.inverse_root(factor) ** 2, axis=0)
-    return Support(~(factor.pivot > least), jnp.abs(theta) > jnp.sqrt(2 * gap * variance))
+    away = jnp.abs(theta) > jnp.sqrt(2 * gap * variance)
+    return Support(~(factor.pivot > least), _kinks.any_of(kinks, away))
 
 
-def proved(
-    spec: Spec, problem: Problem, l1: jax.Array, theta: jax.Array, moved: jax.Array
-) -> Bound:
-    """What theta `(m, p)` proves; l1 and `moved`, a step of what is free, `(m p,)`."""
+def proved(spec: Spec, problem: Problem, kinks: Kinks, theta: jax.Array, moved: jax.Array) -> Bound:
+    """What theta `(m, p)` proves; `moved (m p,)`, a step of what is free."""
     flat, moved = theta.reshape(-1), moved.reshape(theta.shape)
     penalty = jnp.broadcast_to(problem.penalty, theta.shape).reshape(-1)
     inert, free = _frame.inert(problem).reshape(-1), _free(problem, theta)
@@ -124,8 +129,10 @@ def proved(
 
     (value, pulled), _ = _fold.fold(sums, problem.rows)
     v = jnp.where(inert, 0, -(pulled * problem.spread[None, :]).reshape(-1))
-    bounded = (l1 > 0) & (penalty == 0)
-    beyond = jnp.where(bounded, jnp.abs(v) / jnp.where(bounded, l1, 1), 0)
+    l1 = kinks.l1
+    firm = penalty == 0
+    pulls = _kinks.pulls(kinks, jnp.where(firm, v, 0))
+    beyond = jnp.where(l1 > 0, pulls / jnp.where(l1 > 0, l1, 1), 0)
     share = 1 / jnp.maximum(jnp.max(beyond, initial=0), 1)
 
     excess_of: Any = spec.loss.excess
@@ -137,19 +144,21 @@ def proved(
 
     rows, _ = _fold.fold(excess, problem.rows)
     v = share * v
-    size, held = jnp.abs(flat), jnp.clip(v, -l1, l1)
-    kinks = jnp.where(free, jnp.abs(v * flat), (l1 - jnp.sign(flat) * held) * size)
-    target = _quadratic.shrunk(v, l1) / jnp.where(penalty > 0, penalty, 1)
-    ridge = jnp.where(penalty > 0, penalty / 2 * (flat - target) ** 2, 0)
-    gap = rows + jnp.sum(kinks + ridge)
-    primal = value + jnp.sum(penalty * flat**2 / 2 + l1 * size)
+    held = _kinks.held(kinks, v - penalty * flat, firm)
+    edge = _kinks.slope(kinks, flat)
+    sharp = jnp.where(free, jnp.abs(v * flat), (edge - held) * flat)
+    rest = (v - held - penalty * flat) ** 2 / jnp.where(penalty > 0, 2 * penalty, 1)
+    ridge = jnp.where(penalty > 0, rest, 0)
+    gap = rows + jnp.maximum(jnp.sum(sharp), 0) + jnp.sum(ridge)
+    primal = value + jnp.sum(penalty * flat**2 / 2 + edge * flat)
     reach = jnp.sqrt(2 * spec.loss.steepest * gap)
     columns = jnp.broadcast_to(_size_of_columns(problem), theta.shape).reshape(-1)
+    columns = _kinks.pulls(kinks, columns)
     relative = jnp.where(gap > 0, gap / jnp.where(primal > 0, primal, 1), 0)
     return Bound(
         gap=jnp.where(jnp.isfinite(gap), relative, jnp.inf),
         primal=primal,
-        zero=inert | ((l1 > 0) & (jnp.abs(v) + reach * columns < l1)),
+        zero=inert | ((l1 > 0) & (_kinks.pulls(kinks, v) + reach * columns < l1)),
     )
 
 

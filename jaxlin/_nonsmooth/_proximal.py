@@ -1,6 +1,6 @@
 """Proximal Newton: a step is to the minimum of J's quadratic at a point, and the kinks as they are.
 
-It minimises J(theta) + sum_j l1_j |theta_j| (Lee, Sun and Saunders 2014, "Proximal Newton-type
+It minimises J and the kinks' value (Lee, Sun and Saunders 2014, "Proximal Newton-type
 methods for minimizing composite functions"). As in `_newton` a turn is one pass over the rows,
 which judges the step of the last turn and measures what the next is made of. Shapes as in
 `_passes`.
@@ -12,7 +12,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin._base import _loops
-from jaxlin._nonsmooth import _quadratic
+from jaxlin._nonsmooth import _kinks, _quadratic
+from jaxlin._nonsmooth._kinks import Kinks
 from jaxlin._smooth import _passes
 from jaxlin._smooth._frame import Problem
 from jaxlin._smooth._record import Spec
@@ -51,14 +52,14 @@ class Run(NamedTuple):
 
 
 def descend(
-    spec: Spec, problem: Problem, l1: jax.Array, start: jax.Array, tol: jax.Array, cap: jax.Array
+    spec: Spec, problem: Problem, kinks: Kinks, start: jax.Array, tol: jax.Array, cap: jax.Array
 ) -> Run:
     """Step by step, until what a step promises is below `tol` squared of the objective.
 
     A step more, which has not been measured, is then the run's `target`.
 
     Args:
-      l1: `(m p,)`, on theta; 0 out of play.
+      kinks: of `(m p,)`.
       start: `(m, p)`.
       cap: on the steps.
     """
@@ -71,7 +72,7 @@ def descend(
         return ((run.turn == 0) | (run.steps < cap)) & ~run.done
 
     def turn(run):
-        return _advance(run, measure, l1, tol)
+        return _advance(run, measure, kinks, tol)
 
     return jax.lax.while_loop(unfinished, *_loops.steady(turn, _begin(measure, start)))
 
@@ -99,17 +100,17 @@ def _begin(measure, start):
     )
 
 
-def _advance(run: Run, measure, l1, tol) -> Run:
+def _advance(run: Run, measure, kinks, tol) -> Run:
     dtype = run.theta.dtype
 
     def violation(point, theta):
-        return _quadratic.violation(point.grad.reshape(-1), theta, l1)
+        return _kinks.violation(kinks, point.grad.reshape(-1), theta)
 
     # By the target itself where the step is whole: its zeros are exact.
     part = run.theta + run.length * (run.target - run.theta)
     theta = jnp.where(run.length < 1, part, run.target)
     point, hess = measure(theta)
-    value = point.value + jnp.sum(l1 * jnp.abs(theta))
+    value = point.value + _kinks.value(kinks, theta)
     noise = NOISE_ULPS * float(jnp.finfo(dtype).eps) * jnp.abs(run.value)
     fell = value <= run.value - DECREASE * run.length * run.promised
     # Within rounding a fall is told by what is amiss.
@@ -124,8 +125,9 @@ def _advance(run: Run, measure, l1, tol) -> Run:
     moved, theta, value = taken(moved, run.moved), taken(theta, run.theta), taken(value, run.value)
     point, hess = jax.tree.map(taken, (point, hess), (run.point, run.hess))
     grad = point.grad.reshape(-1)
-    target, found = _quadratic.minimum(hess, grad, theta, l1)
-    promised = -jnp.sum(grad * (target - theta) + l1 * (jnp.abs(target) - jnp.abs(theta)))
+    target, found = _quadratic.minimum(hess, grad, theta, kinks)
+    parts = _kinks.slope(kinks, target) * target - _kinks.slope(kinks, theta) * theta
+    promised = -jnp.sum(grad * (target - theta) + parts)
     length = jnp.where(accept, 1, SHORTER * run.length)
     near = accept & found & (promised <= tol**2 * jnp.abs(value))
     return Run(

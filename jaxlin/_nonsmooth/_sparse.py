@@ -1,9 +1,9 @@
 """The engine behind a fit with kinks: frame, solver, certificate, derivative.
 
-A fit minimises sum_i c_i loss(s_i, y_i) + sum_j (l2_j |w_j|^2 / 2 + l1_j |w_j|_1), as those of
-`_risk` with kinks at 0, in the same frame; of k classes the scores are not those that sum to zero,
-since the kinks know each class's weights. `residual` is the relative duality gap at the returned
-params. Shapes as in `_passes`.
+A fit minimises sum_i c_i loss(s_i, y_i) + sum_j (l2_j |w_j|^2 / 2 + l1_j |w_j|_1), or of groups of
+features sum_g l1_g |w_g|, as those of `_risk` with kinks at 0, in the same frame; of k classes the
+scores are not those that sum to zero, since the kinks know each class's weights. `residual` is the
+relative duality gap at the returned params. Shapes as in `_passes`.
 """
 
 import functools
@@ -17,7 +17,9 @@ from jaxlin._base import _checks, _loops
 from jaxlin._batch import _lanes
 from jaxlin._data import _prepare, _rows
 from jaxlin._linalg import _implicit, dot
-from jaxlin._nonsmooth import _duality, _working
+from jaxlin._nonsmooth import _duality, _kinks, _size, _working
+from jaxlin._nonsmooth._kinks import Kinks
+from jaxlin._nonsmooth._size import Size
 from jaxlin._smooth import _frame, _light, _passes, _proof, _risk, _scoring
 from jaxlin._smooth._frame import Problem
 from jaxlin._smooth._record import Spec
@@ -26,36 +28,39 @@ from jaxlin.types import Hyperplane, Info, Linear, Status
 STEPS = 100
 
 
-def arranged(spec: Spec, l2: jax.Array, l1: Any, tol: Any, max_steps: Any) -> tuple[Spec, tuple]:
-    """The Spec, and what is given beside a smooth fit's: `(l1 (d,), tol, max_steps)`."""
+def arranged(
+    spec: Spec, l2: jax.Array, l1: Any, groups: Any, num_groups: Any, tol: Any, max_steps: Any
+) -> tuple[Spec, tuple]:
+    """The Spec, and what is given beside a smooth fit's: `(Size, tol, max_steps)`."""
     (d,), dtype = l2.shape, l2.dtype
     if spec.solver is not None:
         raise ValueError("solver: not with l1, whose kinks none of them knows")
-    l1 = _checks.penalty(l1, d, dtype, "l1")
+    size = _size.of(l1, groups, num_groups, d, dtype)
+    l1 = size.l1
     known = _risk.penalised(l2, dtype, l1)
     if tol is None:
         tol = 1e-8 if jnp.dtype(dtype).itemsize > 4 else 1e-5
     steps = _checks.count(STEPS if max_steps is None else max_steps, "max_steps")
-    return spec._replace(penalised=known), (l1, _checks.tolerance(tol, dtype), steps)
+    return spec._replace(penalised=known), (size, _checks.tolerance(tol, dtype), steps)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
-def plane(spec, k, data, l2, offset, init, l1, tol, max_steps):
+def plane(spec, k, data, l2, offset, init, size, tol, max_steps):
     """A Hyperplane and an Info, of two classes, or of numbers where k is None."""
-    rows, valid = _prepared(spec, k, data, l2, l1, offset, tol, max_steps)
+    rows, valid = _prepared(spec, k, data, l2, size, offset, tol, max_steps)
     start = None if init is None else jax.tree.map(lambda a: a[None], Linear(*init))
     valid, start = _risk.begin(spec, rows, valid, start)
     zero, one = (valid, valid) if k is None else _prepare.present(rows, 2)
-    found, info = fit(spec, rows, zero & one, l2, l1, start, tol, max_steps)
+    found, info = fit(spec, rows, zero & one, l2, size, start, tol, max_steps)
     params = Hyperplane(weights=found.weights[0], bias=found.bias[0])
     limit = _risk.limit_of(one, spec.bias, l2.dtype)
-    return _risk.in_place(params, info, limit, valid, zero & one, (data, l2, l1, offset))
+    return _risk.in_place(params, info, limit, valid, zero & one, (data, l2, size.l1, offset))
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
-def planes(spec, k, data, l2, offset, init, l1, tol, max_steps):
+def planes(spec, k, data, l2, offset, init, size, tol, max_steps):
     """A Linear and an Info, of k classes."""
-    rows, valid = _prepared(spec, k, data, l2, l1, offset, tol, max_steps)
+    rows, valid = _prepared(spec, k, data, l2, size, offset, tol, max_steps)
     present = _prepare.present(rows, k)
     if init is not None:
         bias = jnp.where(present, init.bias, 0)
@@ -63,25 +68,27 @@ def planes(spec, k, data, l2, offset, init, l1, tol, max_steps):
     valid, init = _risk.begin(spec, rows, valid, init)
     usable = jnp.sum(present) > 1
     basis = jnp.diag(present.astype(l2.dtype))
-    params, info = fit(spec, rows, usable, l2, l1, init, tol, max_steps, basis)
-    params = _of_least_norm(params, present, l1)
+    params, info = fit(spec, rows, usable, l2, size, init, tol, max_steps, basis)
+    params = _of_least_norm(params, present, size)
     nothing = jax.tree.map(jnp.zeros_like, params)
-    given = data, l2, l1, offset
+    given = data, l2, size.l1, offset
     params, info = _risk.in_place(params, info, nothing, valid, usable, given)
     bias = jnp.where(present, 0, -jnp.inf).astype(l2.dtype) + params.bias
     return params._replace(bias=bias), info
 
 
-def _of_least_norm(params: Linear, present: jax.Array, l1: jax.Array) -> Linear:
+def _of_least_norm(params: Linear, present: jax.Array, size: Size) -> Linear:
     """Of params of the same probabilities and objective those of least norm.
 
     All classes' weights of a feature may be moved alike; under a kink as far as half of them stay
-    on either side of 0, which is between the middle two.
+    on either side of 0, which is between the middle two. Those of groups are shortest so.
     """
-    share = present.astype(l1.dtype) / jnp.maximum(jnp.sum(present), 1).astype(l1.dtype)
+    dtype = size.l1.dtype
+    share = present.astype(dtype) / jnp.maximum(jnp.sum(present), 1).astype(dtype)
     mean = dot(share, params.weights)
     low, high = _middle(params.weights, present)
-    by = jnp.where(l1 > 0, jnp.clip(mean, low, high), mean)
+    alone = (size.l1 > 0) & (size.groups is None)
+    by = jnp.where(alone, jnp.clip(mean, low, high), mean)
     weights = jnp.where(present[:, None], params.weights - by[None, :], 0)
     return Linear(weights, jnp.where(present, params.bias - dot(share, params.bias), 0))
 
@@ -93,22 +100,22 @@ def _middle(weights: jax.Array, present: jax.Array) -> tuple[jax.Array, jax.Arra
     return order[(count - 1) // 2], order[count // 2]
 
 
-def _apart(problem: Problem, l1: jax.Array, theta: jax.Array) -> jax.Array:
+def _apart(problem: Problem, kinks: Kinks, theta: jax.Array) -> jax.Array:
     """theta with no class at its kink for no reason.
 
     Under l1 alone all classes' weights of a feature may be moved alike between the middle two. At
     the middle of that no slope is at a bound that is not felt.
     """
-    if problem.basis is None:
+    if problem.basis is None or kinks.group is not None:
         return theta
     low, high = _middle(theta, problem.used)
     by = jnp.where(problem.penalty > 0, 0, low / 2 + high / 2)
-    return jnp.where(l1.reshape(theta.shape) > 0, theta - by[None, :], theta)
+    return jnp.where(kinks.l1.reshape(theta.shape) > 0, theta - by[None, :], theta)
 
 
-def _prepared(spec, k, data, l2, l1, offset, tol, max_steps):
+def _prepared(spec, k, data, l2, size, offset, tol, max_steps):
     rows, valid = _risk.prepare(spec, data, k, offset, l2, tol, max_steps)
-    return rows, valid & jnp.all((l1 >= 0) & jnp.isfinite(l1))
+    return rows, valid & jnp.all((size.l1 >= 0) & jnp.isfinite(size.l1))
 
 
 def fit(
@@ -116,30 +123,32 @@ def fit(
     rows: _rows.Rows,
     usable: jax.Array,
     l2: jax.Array,
-    l1: jax.Array,
+    size: Size,
     init: Linear | None,
     tol: jax.Array,
     max_steps: jax.Array,
     basis: jax.Array | None = None,
 ) -> tuple[Linear, Info]:
-    """As `_risk.fit`; l1 `(d,)` of each feature's weights, basis a diagonal or None."""
-    l2, l1 = (jnp.where((a >= 0) & jnp.isfinite(a), a, 1) for a in (l2, l1))
+    """As `_risk.fit`; basis a diagonal or None."""
+    l2, l1 = (jnp.where((a >= 0) & jnp.isfinite(a), a, 1) for a in (l2, size.l1))
+    size = size._replace(l1=l1)
     tol = jnp.where(tol >= 0, tol, jnp.inf)
 
-    def solved(rows, l2, l1, init, tol, max_steps, basis, usable):
+    def solved(rows, l2, size, init, tol, max_steps, basis, usable):
         problem = _frame.make(rows, l2, spec.bias, basis)
-        felt = _felt(problem, l1)
+        felt = _felt(problem, size.l1)
         problem = problem._replace(used=problem.used & usable, free=problem.free & (felt == 0))
-        found = _solved(spec, problem, _of_all(problem, felt), init, tol, max_steps)
+        found = _solved(spec, problem, _kinks_of(problem, size), init, tol, max_steps)
         return (problem.centre, problem.scale), (problem[3:], found)
 
     if not isinstance(rows, _rows.Streamed) and rows.axis.name is None:
         solved = _lanes.in_chunks(solved)
-    operands = jax.lax.stop_gradient((rows, l2, l1, init, tol, max_steps, basis, usable))
+    operands = jax.lax.stop_gradient((rows, l2, size, init, tol, max_steps, basis, usable))
     shared, (rest, (theta, told, info)) = solved(*operands)
     problem = Problem(operands[0], *shared, *rest)
     live, flat = _frame.live(problem, rows, l2), theta.reshape(-1)
-    data = live, _of_all(live, _felt(live, l1)), jnp.sign(flat)
+    kinks = _kinks_of(live, size)
+    data = live, kinks, _moves(live, kinks, flat)
     # Elsewhere there may be a kink, where there is no derivative.
     proper = usable & (info.status <= Status.RANK_DEFICIENT) & told
     gradient, hessian = functools.partial(_gradient, spec), functools.partial(_hessian, spec)
@@ -156,35 +165,49 @@ def _felt(problem: Problem, l1: jax.Array) -> jax.Array:
     return _frame.with_bias(l1 * jnp.where(factor > 0, factor, 1), 0, bias)
 
 
-def _of_all(problem: Problem, each: jax.Array) -> jax.Array:
-    """What is `each (p,)` feature's for all of theta, `(m p,)`; 0 out of play."""
-    return jnp.where(_frame.inert(problem), 0, each[None, :]).reshape(-1)
+def _kinks_of(problem: Problem, size: Size) -> Kinks:
+    """Of all of theta, `(m p,)`."""
+    inert = _frame.inert(problem)
+
+    def of_all(each):
+        return jnp.where(inert, 0, each[None, :]).reshape(-1)
+
+    if size.groups is None:
+        return Kinks(of_all(_felt(problem, size.l1)))
+    bias = problem.spread.size > problem.centre.size
+    unit = _frame.with_bias(_frame.unscaled(problem), 1, bias)
+    groups = jnp.broadcast_to(_frame.with_bias(size.groups, 0, bias), inert.shape)
+    l1 = _frame.with_bias(size.l1, 0, bias)
+    return _kinks.of_groups(of_all(l1), groups.reshape(-1), of_all(unit))
 
 
-def _solved(spec, problem, l1, init, tol, max_steps):
+def _solved(spec, problem, kinks, init, tol, max_steps):
     """theta, whether which of it are 0 and the others' signs are for sure, and an Info."""
     start = _frame.enter(problem, init, spec.bias)
-    found = _working.descend(spec, problem, l1, start, tol, max_steps)
-    said = _judged(spec, problem, l1, tol, max_steps, found)
+    found = _working.descend(spec, problem, kinks, start, tol, max_steps)
+    said = _judged(spec, problem, kinks, tol, max_steps, found)
     if not _working.may_be_crowded(start.shape):
         return said
 
-    def after_all(problem, l1, theta, tol, max_steps):
-        found = _working.at_once(spec, problem, l1, theta, tol, max_steps)
-        return _judged(spec, problem, l1, tol, max_steps, found)
+    def after_all(problem, kinks, theta, tol, max_steps):
+        found = _working.at_once(spec, problem, kinks, theta, tol, max_steps)
+        return _judged(spec, problem, kinks, tol, max_steps, found)
 
-    operands = problem, l1, found.theta, tol, max_steps
-    return _linalg.when(_working.is_crowded(found.theta), after_all, said, operands)
+    operands = problem, kinks, found.theta, tol, max_steps
+    crowded = _working.is_crowded(found.theta)
+    if kinks.group is not None:
+        crowded |= said[2].status == Status.STALLED  # by a group for which no set has room
+    return _linalg.when(crowded, after_all, said, operands)
 
 
-def _judged(spec, problem, l1, tol, max_steps, found):
+def _judged(spec, problem, kinks, tol, max_steps, found):
     """What `_solved` returns: where a run ended, or if that proves too little, where it was before.
 
     A step that has not been measured can lead uphill, where a loss has corners in its slope.
     """
 
     def said(theta):
-        return _said(spec, problem, l1, tol, max_steps, found, theta)
+        return _said(spec, problem, kinks, tol, max_steps, found, theta)
 
     def attempt(carry):
         i, _ = carry
@@ -198,15 +221,16 @@ def _judged(spec, problem, l1, tol, max_steps, found):
     return jax.lax.while_loop(unfinished, *_loops.steady(attempt, init))[1]
 
 
-def _said(spec, problem, l1, tol, max_steps, found, theta):
+def _said(spec, problem, kinks, tol, max_steps, found, theta):
     run, at = found.run, found.at
-    theta = _apart(problem, l1, theta)
+    theta = _apart(problem, kinks, theta)
     ground = _duality.ground(spec, found.part, theta[:, at], run)
     moved = jnp.zeros_like(theta).at[:, at].set(ground.moved.reshape(len(theta), -1))
-    bound = _duality.proved(spec, problem, l1, theta, moved.reshape(-1))
+    bound = _duality.proved(spec, problem, kinks, theta, moved.reshape(-1))
     zero, away = (a.reshape(theta.shape) for a in (bound.zero, jnp.zeros_like(bound.zero)))
     known = _duality.support(
         found.part,
+        found.kinks,
         theta[:, at].reshape(-1),
         run,
         zero[:, at].reshape(-1),
@@ -240,29 +264,35 @@ def _said(spec, problem, l1, tol, max_steps, found, theta):
     theta = jnp.where(separated & ~problem.free[None, :], 0, theta)
     objective = jnp.where(separated, 0, bound.primal)
     info = Info(status.astype(jnp.int32), found.steps, objective, bound.gap)
-    told = jnp.all(zero | (away & (theta != 0)) | problem.free[None, :])
+    at_optimum = away & (_kinks.sizes(kinks, theta.reshape(-1)) > 0).reshape(theta.shape)
+    told = jnp.all(zero | at_optimum | problem.free[None, :])
     return theta, told, info
 
 
 def _gradient(spec: Spec, data: Any, flat: jax.Array) -> jax.Array:
-    """0 at the optimum, of its own orthant; what is 0 gives itself back."""
-    problem, l1, sign = data
-    grad = _light.flat_gradient(spec, problem, flat) + l1 * sign
-    return jnp.where(_moves(problem, l1, sign), grad, flat)
+    """0 at the optimum, of what is not 0 there; what is gives itself back, and moves nothing else.
+
+    So its derivative is symmetric, as `_implicit.root` takes it to be.
+    """
+    problem, kinks, moves = data
+    some = jnp.where(moves, flat, 0)
+    grad = _light.flat_gradient(spec, problem, some) + _kinks.slope(kinks, some)
+    return jnp.where(moves, grad, flat)
 
 
 def _hessian(spec: Spec, flat: jax.Array, data: Any) -> jax.Array:
-    problem, l1, sign = data
-    theta = flat.reshape(-1, problem.spread.size)
-    among = _moves(problem, l1, sign)
-    hess = _passes.measure(spec, problem, theta)[1]
-    return jnp.where(among[:, None] & among[None, :], hess, jnp.eye(flat.size, dtype=flat.dtype))
+    problem, kinks, moves = data
+    hess = _passes.measure(spec, problem, flat.reshape(-1, problem.spread.size))[1]
+    curve = _kinks.curvature(kinks, flat)
+    hess = hess if curve is None else hess + curve
+    return jnp.where(moves[:, None] & moves[None, :], hess, jnp.eye(flat.size, dtype=flat.dtype))
 
 
-def _moves(problem, l1, sign):
-    return ((sign != 0) | (l1 == 0)) & ~_frame.inert(problem).reshape(-1)
+def _moves(problem, kinks, flat):
+    away = (_kinks.sizes(kinks, flat) > 0) | (kinks.l1 == 0)
+    return away & ~_frame.inert(problem).reshape(-1)
 
 
 def _value(spec: Spec, data: Any, flat: jax.Array) -> jax.Array:
-    problem, l1, sign = data
-    return _light.flat_value(spec, problem, flat) + jnp.sum(l1 * sign * flat)
+    problem, kinks, _ = data
+    return _light.flat_value(spec, problem, flat) + _kinks.value(kinks, flat)

@@ -3,7 +3,8 @@
 A round fits what is not 0 and the features whose condition at 0 is violated most, a set of fixed
 size, by `_proximal`; then a pass over x judges them all (Massias, Gramfort and Salmon 2018, "Celer:
 a fast solver for the lasso with dual extrapolation"). Should more features count than the set
-holds, those left out keep their weights for a round. Shapes as in `_passes`.
+holds, those left out keep their weights for a round, as does a group of which not all have room.
+Shapes as in `_passes`.
 """
 
 import math
@@ -15,7 +16,8 @@ import jax.numpy as jnp
 from jaxlin import _linalg
 from jaxlin._base import _loops
 from jaxlin._linalg import dot
-from jaxlin._nonsmooth import _proximal, _quadratic
+from jaxlin._nonsmooth import _kinks, _proximal
+from jaxlin._nonsmooth._kinks import Kinks
 from jaxlin._smooth import _frame, _light
 from jaxlin._smooth._frame import Problem
 from jaxlin._smooth._record import Spec
@@ -33,7 +35,7 @@ class Found(NamedTuple):
 
     theta: `(m, p)`, by a last step that is not measured
     before: `(m, p)`, without it
-    part, at: the last set's Problem, and which coordinates of p `(q,)` it is of
+    part, kinks, at: the last set's, and which coordinates of p `(q,)` they are of
     run: the last round's
     steps: of all rounds
     """
@@ -41,35 +43,39 @@ class Found(NamedTuple):
     theta: jax.Array
     before: jax.Array
     part: Problem
+    kinks: Kinks
     at: jax.Array
     run: _proximal.Run
     steps: jax.Array
 
 
 def descend(
-    spec: Spec, problem: Problem, l1: jax.Array, start: jax.Array, tol: jax.Array, cap: jax.Array
+    spec: Spec, problem: Problem, kinks: Kinks, start: jax.Array, tol: jax.Array, cap: jax.Array
 ) -> Found:
     """As `_proximal.descend`, of all features at once where they are few."""
     m, p = start.shape
     if m * p <= ALL:
-        return at_once(spec, problem, l1, start, tol, cap)
+        return at_once(spec, problem, kinks, start, tol, cap)
     d, size = problem.centre.size, features(start.shape)
-    each = l1.reshape(m, p)
+
+    def by_feature(of_each):
+        return of_each.reshape(m, p)
 
     def turn(carry):
         i, theta, _, _, steps, _ = carry
-        slope = _light.light(spec, problem, theta).grad
-        size_of = jnp.where(each > 0, each, 1)
-        amiss = jnp.max(_quadratic.violation(slope, theta, each) / size_of, axis=0)
-        held = jnp.any(theta != 0, axis=0) | problem.free
+        flat, slope = theta.reshape(-1), _light.light(spec, problem, theta).grad.reshape(-1)
+        size_of = jnp.where(kinks.l1 > 0, kinks.l1, 1)
+        amiss = jnp.max(by_feature(_kinks.violation(kinks, slope, flat) / size_of), axis=0)
+        held = jnp.any(by_feature(_kinks.sizes(kinks, flat) > 0), axis=0) | problem.free
         # What is not 0 before all else; if that is too many, what is most amiss.
         first = held & ((jnp.sum(held) <= size) | problem.free)
         order = jnp.where(first, jnp.inf, amiss)
         at = _frame.with_bias(jax.lax.top_k(order[:d], size)[1], d, p > d)
-        part, own = _part(problem, at, theta), each[:, at].reshape(-1)
+        whole = _whole(kinks, at, (m, p))
+        part = _part(problem, at, theta, whole)
         left = jnp.maximum(cap - steps, 0)
-        run = _proximal.descend(spec, part, own, theta[:, at], tol, left)
-        theta = theta.at[:, at].set(_end(run, theta[:, at]))
+        run = _proximal.descend(spec, part, _of_part(kinks, at, whole, p), theta[:, at], tol, left)
+        theta = _back(theta, at, whole, _end(run, theta[:, at]))
         more = jnp.max(jnp.where(first, 0, amiss)) > ENOUGH * tol
         more = (i == 0) | (more & (run.steps > 0))
         if may_be_crowded(start.shape):
@@ -86,17 +92,19 @@ def descend(
     found = jax.lax.while_loop(unfinished, *_loops.steady(turn, init))
     _, theta, at, run, steps, _ = found
     # Not carried, as rows that are dealt would make all that is beside them each device's own.
-    before = theta.at[:, at].set(run.theta.reshape(len(theta), -1))
-    return Found(theta, before, _part(problem, at, theta), at, run, steps)
+    whole = _whole(kinks, at, (m, p))
+    before = _back(theta, at, whole, run.theta.reshape(m, -1))
+    part = _part(problem, at, theta, whole)
+    return Found(theta, before, part, _of_part(kinks, at, whole, p), at, run, steps)
 
 
 def at_once(
-    spec: Spec, problem: Problem, l1: jax.Array, start: jax.Array, tol: jax.Array, cap: jax.Array
+    spec: Spec, problem: Problem, kinks: Kinks, start: jax.Array, tol: jax.Array, cap: jax.Array
 ) -> Found:
     """Of all features."""
-    run = _proximal.descend(spec, problem, l1, start, tol, cap)
+    run = _proximal.descend(spec, problem, kinks, start, tol, cap)
     before, at = run.theta.reshape(start.shape), jnp.arange(start.shape[1])
-    return Found(_end(run, start), before, problem, at, run, run.steps)
+    return Found(_end(run, start), before, problem, kinks, at, run, run.steps)
 
 
 def features(shape: tuple[int, ...]) -> int:
@@ -119,11 +127,30 @@ def _end(run: _proximal.Run, like: jax.Array) -> jax.Array:
     return jnp.where(run.near, run.target, run.theta).reshape(like.shape)
 
 
-def _part(problem: Problem, index: jax.Array, theta: jax.Array) -> Problem:
-    """The problem of some coordinates, the others fixed at theta."""
+def _whole(kinks: Kinks, at: jax.Array, shape: tuple[int, int]) -> jax.Array:
+    """Which of some coordinates `(q,)` are of groups of which all are among them."""
+    if kinks.group is None:
+        return jnp.ones(at.size, bool)
+    m, p = shape
+    outside = jnp.broadcast_to(jnp.ones(p, bool).at[at].set(False), (m, p))
+    return ~jnp.any(_kinks.any_of(kinks, outside.reshape(-1)).reshape(m, p)[:, at], axis=0)
+
+
+def _of_part(kinks: Kinks, at: jax.Array, whole: jax.Array, p: int) -> Kinks:
+    index = at[None, :] + p * jnp.arange(kinks.l1.size // p, dtype=at.dtype)[:, None]
+    return _kinks.some(kinks, index.reshape(-1), jnp.broadcast_to(whole, index.shape).reshape(-1))
+
+
+def _back(theta: jax.Array, at: jax.Array, whole: jax.Array, new: jax.Array) -> jax.Array:
+    """theta with what a set has found."""
+    return theta.at[:, at].set(jnp.where(whole[None, :], new, theta[:, at]))
+
+
+def _part(problem: Problem, index: jax.Array, theta: jax.Array, whole: jax.Array) -> Problem:
+    """The problem of some coordinates, the others, and those not `whole`, fixed at theta."""
     d, rows = problem.centre.size, problem.rows
     some = index[: index.size - (problem.spread.size - d)]
-    outside = theta.at[:, index].set(0)
+    outside = _back(theta, index, whole, jnp.zeros_like(theta[:, index]))
 
     def scores(problem, outside):
         return _frame.products(problem, outside.T)
@@ -145,7 +172,7 @@ def _part(problem: Problem, index: jax.Array, theta: jax.Array) -> Problem:
         rows=rows,
         centre=problem.centre[some],
         scale=problem.scale[some],
-        spread=problem.spread[index],
+        spread=jnp.where(whole, problem.spread[index], 0),
         shift=problem.shift[index],
         unit=problem.unit[index],
         penalty=problem.penalty[index],

@@ -1,0 +1,82 @@
+"""What a user gives as l1 and groups: a penalty on the sizes of weights, or of groups of them."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxlin._base import _checks
+
+
+class Size(NamedTuple):
+    """A penalty on sizes.
+
+    l1: `(d,)`, of each feature or its group
+    groups: `(d,)` int32, which is that, or None
+    """
+
+    l1: jax.Array
+    groups: jax.Array | None = None
+
+
+def is_asked(l1: Any, groups: Any, num_groups: Any) -> bool:
+    """Whether there are to be kinks."""
+    if l1 is None and not (groups is None and num_groups is None):
+        raise ValueError("groups: expected l1 too, the penalty on their sizes")
+    return l1 is not None
+
+
+def of(l1: Any, groups: Any, num_groups: Any, d: int, dtype: Any) -> Size:
+    """What is given as l1, one number, or one for each feature or group."""
+    if groups is None:
+        if num_groups is not None:
+            raise ValueError("num_groups: without groups, one number for each feature")
+        return Size(_checks.penalty(l1, d, dtype, "l1"))
+    groups = _checks.array(groups, "groups")
+    if groups.shape != (d,) or not jnp.issubdtype(groups.dtype, jnp.integer):
+        raise ValueError(
+            f"groups: expected integers, one for each feature, shape ({d},), got "
+            f"{groups.dtype} of shape {groups.shape}"
+        )
+    if num_groups is None:
+        if not _checks.concrete(groups):
+            raise TypeError("num_groups: expected a static integer where groups are traced")
+        num_groups = 1 + int(np.max(np.asarray(groups), initial=0))
+    count = _checks.static(num_groups, int, "num_groups")
+    if count < 1:
+        raise ValueError(f"num_groups: expected a positive integer, got {count}")
+    outside = (groups < 0) | (groups >= count)
+    if _checks.concrete(outside) and np.any(np.asarray(outside)):
+        at = int(np.argmax(np.asarray(outside)))
+        raise ValueError(f"groups: {int(groups[at])} at {at} is outside 0..{count - 1}")
+    each = _checks.penalty(l1, count, dtype, "l1")
+    groups = jnp.where(outside, 0, groups).astype(jnp.int32)
+    return Size(jnp.where(outside, jnp.nan, jnp.asarray(each)[groups]), groups)
+
+
+def value(size: Size, weights: jax.Array) -> jax.Array:
+    """sum_j l1_j |w_j|, or sum_g l1_g |w_g|, of weights `(d,)` or `(k, d)`."""
+    if size.groups is None:
+        return jnp.sum(size.l1 * _of_all_classes(jnp.abs(weights)))
+    # Each feature has a share of its group's norm, by its squares.
+    norm = norms(size.groups, weights)
+    unit = jnp.where(norm > 0, norm, 1)
+    return jnp.sum(size.l1 * _of_all_classes(weights**2) / unit)
+
+
+def norms(groups: jax.Array | None, weights: jax.Array) -> jax.Array:
+    """The size of each weight, or `(d,)` of each feature's group, over all classes."""
+    if groups is None:
+        return jnp.abs(weights)
+    squares = _of_all_classes(weights**2)
+    # Told by the first feature of the same group, as there may be more numbers than features.
+    order = jnp.argsort(groups)
+    first = jnp.searchsorted(groups[order], groups)
+    total = jax.ops.segment_sum(squares, first, groups.size)[first]
+    some = total > 0
+    return jnp.where(some, jnp.sqrt(jnp.where(some, total, 1)), 0)
+
+
+def _of_all_classes(each: jax.Array) -> jax.Array:
+    return each if each.ndim == 1 else jnp.sum(each, axis=0)

@@ -49,13 +49,14 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jax.scipy import special
 
-from jaxlin import _linalg
+from jaxlin import _linalg, least_squares, logistic, losses, softmax, svm
 from jaxlin._base import _checks, _codes, _invalid, _mesh
 from jaxlin._batch import _draws
 from jaxlin._data import _fold, _prepare, _rows
 from jaxlin._infer import _estimate, _separation
 from jaxlin._linalg import _implicit, dot
-from jaxlin._smooth import _frame
+from jaxlin._nonsmooth import _sparse
+from jaxlin._smooth import _frame, _record
 from jaxlin.losses import Loss
 from jaxlin.types import Hyperplane, Info, Linear, Status
 
@@ -603,6 +604,91 @@ def separation(
     return found
 
 
+def proved_zero(
+    loss: Loss,
+    params: Hyperplane | Linear,
+    x: Any,
+    y: Any,
+    *,
+    l1: Any,
+    l2: Any = 0.0,
+    groups: Any = None,
+    num_groups: int | None = None,
+    sample_weight: Any = None,
+    feature_mask: Any = None,
+    offset: Any = None,
+    bias: bool = True,
+) -> jax.Array:
+    """Which weights are 0 at the optimum of a fit with l1, whatever rounding and `tol` left of it.
+
+    A weight that a fit says is 0 is 0 near the optimum. Params give a bound of how far the slopes
+    of the loss can be from those of the optimum, by the root of the duality gap, and a weight whose
+    slope stays below l1 all that way is 0 there (Fercoq, Gramfort and Salmon 2015, "Mind the
+    duality gap: safer rules for the lasso"; Ndiaye, Fercoq, Gramfort and Salmon 2017, "Gap safe
+    screening rules for sparsity enforcing penalties"). Any params will do, such as those of a
+    stronger penalty: the nearer to the optimum, the more is proved.
+
+    Args:
+      loss: `losses.logistic`, `losses.softmax`, `losses.squared_hinge`, or `losses.squared`: of
+        `least_squares.fit`, or of `regress` where y are floats.
+      params: a Hyperplane or a Linear.
+      x: `(n, d)`.
+      y: `(n,)`, or `(n, k)` soft labels, as the fit had it.
+      l1, l2, groups, num_groups: as the fit had them.
+      sample_weight: `(n,)`, as the fit had it.
+      feature_mask: `(d,)` bool, as the fit had it; a masked column has weight 0.
+      offset: `(n,)` or `(n, k)`, as the fit had it.
+      bias: static; False if the fit had none.
+
+    Returns:
+      Bool, of the shape of the weights. False is not known. False throughout where params are not
+      finite.
+
+    Raises:
+      ValueError: a loss that is none of these; eagerly also data that are not valid.
+
+    Example:
+      >>> import jax
+      >>> from jaxlin import inference, logistic, losses
+      >>> x = jax.random.normal(jax.random.key(0), (200, 5))
+      >>> y = (x[:, 0] > 0.5).astype(int)
+      >>> params, _ = logistic.fit(x, y, l1=0.1)
+      >>> inference.proved_zero(losses.logistic, params, x, y, l1=0.1).tolist()
+      [False, True, True, True, True]
+    """
+    record = _of_loss(loss)
+    k = _estimate.number_of_scores(params)
+    numbers = loss is losses.squared and k is None
+    kinds = {"sample_weight": sample_weight, "feature_mask": feature_mask}
+    if numbers:
+        data = _checks.targets(x, y, **kinds)
+    else:
+        data = _checks.table(x, y, soft=loss is not losses.squared, num_classes=k, **kinds)
+    (n, d), dtype = data.x.shape, _checks.working_dtype(data.x)
+    spec = _record.Spec(record, solver=None, bias=_checks.static(bias, bool, "bias"))
+    penalty = _checks.penalty(l2, d, dtype)
+    spec, (size, *_) = _sparse.arranged(spec, penalty, l1, groups, num_groups, None, None)
+    lead = () if k is None else (k,)
+    found, valid = _sparse.proved_zero(
+        spec,
+        None if numbers else k or 2,
+        data,
+        penalty,
+        _checks.optional(offset, (n, *lead), dtype, "offset"),
+        _estimate.checked(params, d, dtype),
+        size,
+    )
+    status = jnp.where(valid, Status.CONVERGED, Status.INVALID_DATA).astype(jnp.int32)
+    _invalid.raise_if_invalid(
+        Info(status, jnp.int32(0), jnp.zeros((), dtype), jnp.zeros((), dtype)),
+        data,
+        num_classes=None if numbers else k or 2,
+        nonnegative={"l1": l1, "l2": l2},
+        finite={"offset": offset},
+    )
+    return found[0] if k is None else found
+
+
 def aliased(
     x: Any, *, sample_weight: Any = None, feature_mask: Any = None, bias: bool = True
 ) -> jax.Array:
@@ -639,6 +725,22 @@ def aliased(
     status = jnp.where(valid, Status.CONVERGED, Status.INVALID_DATA)
     _invalid.raise_if_invalid(Info(status, jnp.int32(0), nothing, nothing), data)
     return found
+
+
+def _of_loss(loss: Loss) -> Any:
+    """Its record, with the conjugate, on which the duality gap rests."""
+    try:
+        return {
+            losses.logistic: logistic.RECORD,
+            losses.softmax: softmax.RECORD,
+            losses.squared_hinge: svm.RECORD,
+            losses.squared: least_squares.RECORD,
+        }[loss]
+    except KeyError:
+        raise ValueError(
+            "loss: expected one of those that fits with l1 minimise, losses.logistic, softmax, "
+            f"squared_hinge or squared, got {getattr(loss, '__name__', loss)}"
+        ) from None
 
 
 def _model(loss: Loss, params: Any, bias: bool) -> _estimate.Model:

@@ -65,6 +65,9 @@ def fit(
     *,
     num_classes: int | None = None,
     l2: Any = 0.0,
+    l1: Any = None,
+    groups: Any = None,
+    num_groups: int | None = None,
     sample_weight: Any = None,
     feature_mask: Any = None,
     bias: bool = True,
@@ -77,6 +80,10 @@ def fit(
       y: `(n,)` class indices.
       num_classes: k, static; eagerly by default 1 + the largest label with weight.
       l2: `()` or `(d,)`, nonnegative; ridge regression.
+      l1: `()` or `(d,)`, nonnegative: a penalty l1 |W|_1, as of `regress`.
+      groups: `(d,)` integers in 0..g-1: the penalty is then sum_g l1_g |W_g|, Euclid's norm of the
+        weights that all classes have for a group, l1 a scalar or `(g,)`.
+      num_groups: g, static; eagerly by default 1 + the largest.
       sample_weight: `(n,)`, nonnegative; a row of weight 2 is the row twice.
       feature_mask: `(d,)` bool; a masked column has weight 0.
       bias: static; False fixes it at 0.
@@ -92,7 +99,7 @@ def fit(
       ValueError: shapes that do not fit; eagerly also data that are not valid.
       TypeError: dtypes or static arguments of the wrong kind.
 
-    Differentiable in x, sample_weight and l2.
+    Differentiable in x, sample_weight, l2 and l1, in that as `regress` is.
 
     Example:
       >>> import jax.numpy as jnp
@@ -108,8 +115,14 @@ def fit(
     k = _checks.number_of_classes(num_classes, y, sample_weight)
     bias = _checks.static(bias, bool, "bias")
     l2 = _checks.penalty(l2, data.x.shape[1], _checks.working_dtype(data.x))
-    params, info = _fit(k, bias, data, l2)
-    _invalid.raise_if_invalid(info, data, num_classes=k, nonnegative={"l2": l2})
+    if _size.is_asked(l1, groups, num_groups):
+        spec = _record.Spec(RECORD, solver=None, bias=bias)
+        spec, rest = _sparse.arranged(spec, l2, l1, groups, num_groups, None, None)
+        params, info = _sparse.planes(spec, k, data, l2, None, None, *rest)
+    else:
+        params, info = _fit(k, bias, data, l2)
+    given = {"l2": l2, "l1": l1}
+    _invalid.raise_if_invalid(info, data, num_classes=k, nonnegative=given)
     return params, info
 
 
@@ -193,7 +206,7 @@ def regress(
     bias = _checks.static(bias, bool, "bias")
     l2 = _checks.penalty(l2, data.x.shape[1], _checks.working_dtype(data.x))
     if _size.is_asked(l1, groups, num_groups):
-        spec = _record.Spec(_LOSS, solver=None, bias=bias)
+        spec = _record.Spec(RECORD, solver=None, bias=bias)
         spec, rest = _sparse.arranged(spec, l2, l1, groups, num_groups, None, None)
         params, info = _sparse.plane(spec, None, data, l2, None, None, *rest)
     else:
@@ -547,13 +560,25 @@ _OFFER = _closed_form.Offer(
 
 
 def _loss(scores: jax.Array, y: jax.Array) -> jax.Array:
-    return (scores[0] - y) ** 2 / 2
+    return jnp.sum((scores - _target(scores, y)) ** 2) / 2
 
 
 def _excess(scores: jax.Array, slope: jax.Array, y: jax.Array) -> jax.Array:
-    """The conjugate is (slope + y)^2 / 2 - y^2 / 2."""
-    return (scores[0] - y - slope[0]) ** 2 / 2
+    """The conjugate is |slope + t|^2 / 2 - |t|^2 / 2."""
+    return _loss(scores - slope, y)
 
 
-_LOSS = _record.Loss(_loss, None, _record.nothing, excess=_excess, steepest=1.0, attained=True)
+def _curvature(scores: jax.Array, y: jax.Array) -> jax.Array:
+    return jnp.full((), scores.size, scores.dtype)
+
+
+def _target(scores: jax.Array, y: jax.Array) -> jax.Array:
+    """A number, or of a class its indicators."""
+    numbers = jnp.issubdtype(y.dtype, jnp.floating)
+    return y[None] if numbers else jax.nn.one_hot(y, scores.size, dtype=scores.dtype)
+
+
+RECORD = _record.Loss(
+    _loss, _curvature, _record.nothing, excess=_excess, steepest=1.0, attained=True
+)
 _traits.declare(fit, many=_OFFER, moments=(tied, fit_from_moments))

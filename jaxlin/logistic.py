@@ -142,7 +142,7 @@ def fit(
     dtype = _checks.working_dtype(data.x)
     penalty = _checks.penalty(l2, d, dtype)
     spec = _record.Spec(
-        loss=_LOSS,
+        loss=RECORD,
         solver=_risk.check_solver(solver),
         bias=_checks.bias_of(bias, data),
         penalised=_risk.penalised(l2, dtype),
@@ -411,7 +411,7 @@ def _excess(scores: jax.Array, slope: jax.Array, y: jax.Array) -> jax.Array:
     return jnp.where(outside, jnp.inf, _loss(scores, y) - entropy - scores[0] * slope[0])
 
 
-_LOSS = _record.Loss(
+RECORD = _record.Loss(
     _loss, curvature=None, agreement=_agreement, log_odds=True, excess=_excess, steepest=1 / 4
 )
 
@@ -421,6 +421,6 @@ def _nothing(k: int, d: int, dtype: Any) -> Hyperplane:
 
 
 _traits.declare(
-    fit, loss=_LOSS, skips=True, nothing=_nothing, lean=True, together=_plan.many_together
+    fit, loss=RECORD, skips=True, nothing=_nothing, lean=True, together=_plan.many_together
 )
 _traits.declare(fit_firth, skips=True)

@@ -137,7 +137,7 @@ def fit(
     dtype = _checks.working_dtype(data.x)
     penalty = _checks.penalty(l2, d, dtype)
     spec = _record.Spec(
-        loss=_LOSS,
+        loss=RECORD,
         solver=_risk.check_solver(solver),
         bias=_checks.bias_of(bias, data),
         penalised=_risk.penalised(l2, dtype),
@@ -310,7 +310,7 @@ def _excess(scores: jax.Array, slope: jax.Array, y: jax.Array) -> jax.Array:
     return jnp.where(outside, jnp.inf, losses.softmax(scores, y) - entropy - pulled)
 
 
-_LOSS = _record.Loss(
+RECORD = _record.Loss(
     losses.softmax,
     _curvature,
     _agreement,
@@ -325,4 +325,4 @@ def _nothing(k: int, d: int, dtype: Any) -> Linear:
     return Linear(weights=jnp.zeros((k, d), dtype), bias=jnp.zeros(k, dtype))
 
 
-_traits.declare(fit, loss=_LOSS, nothing=_nothing, lean=True, together=_plan.many_together)
+_traits.declare(fit, loss=RECORD, nothing=_nothing, lean=True, together=_plan.many_together)

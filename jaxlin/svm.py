@@ -365,7 +365,7 @@ def _sparse_soft(
         raise ValueError("l1: with loss=losses.squared_hinge only")
     data = _table(x, y, sample_weight=sample_weight, feature_mask=feature_mask, axis_name=axis_name)
     penalty = _checks.penalty(l2, data.x.shape[1], _checks.working_dtype(data.x))
-    spec = _record.Spec(_LOSS, solver=None, bias=_checks.static(bias, bool, "bias"))
+    spec = _record.Spec(RECORD, solver=None, bias=_checks.static(bias, bool, "bias"))
     spec, rest = _sparse.arranged(spec, penalty, *size, tol, max_steps)
     params, info = _sparse.plane(spec, 2, data, penalty, None, None, *rest)
     given = {"l2": l2, "l1": size[0], "tol": tol, "max_steps": max_steps}
@@ -506,5 +506,5 @@ def _excess(scores: jax.Array, slope: jax.Array, y: jax.Array) -> jax.Array:
     return (over - pull / 2) ** 2 + pull * (over - short)
 
 
-_LOSS = _margin.LOSS._replace(excess=_excess, steepest=2.0, attained=True)
+RECORD = _margin.LOSS._replace(excess=_excess, steepest=2.0, attained=True)
 _traits.declare(fit, fit_dual, fit_hard_margin, fit_crammer_singer, skips=True)

@@ -303,6 +303,11 @@ CASES: dict[str, list[Case]] = {
             normal(N, D),
             classes(K, N),
         ),
+        case(
+            functools.partial(losses.l1_max, losses.logistic, groups=np.arange(D) // 2),
+            normal(N, D),
+            classes(2, N),
+        ),
     ],
     "losses.objective": [
         case(
@@ -565,6 +570,14 @@ CASES |= {
         )
     ],
     "inference.separation": [case(inference.separation, *PLANE_AND_DATA)],
+    "inference.proved_zero": [
+        case(
+            functools.partial(inference.proved_zero, losses.logistic, l1=0.2),
+            lambda rng: jax.tree.map(jnp.zeros_like, plane(rng)),
+            normal(N, D),
+            classes(2, N),
+        )
+    ],
     "inference.standard_errors": [case(inference.standard_errors, *PLANE_AND_COVARIANCE)],
     "inference.wald": [case(inference.wald, *PLANE_AND_COVARIANCE)],
     "inference.wald_joint": [

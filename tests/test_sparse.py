@@ -8,7 +8,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from jaxlin import least_squares, logistic, losses, metrics, resample, softmax, svm
+from jaxlin import inference, least_squares, logistic, losses, metrics, resample, softmax, svm
 from jaxlin.types import FitError, Hyperplane, Status, raise_if_failed
 from tests import public
 
@@ -190,7 +190,8 @@ def test_statuses():
         Status.RANK_DEFICIENT: (np.concatenate([x, x[:, :1]], axis=1), y, 0.02),
     }
     for status, (x, y, l1) in table.items():
-        assert logistic.fit(x, y, l1=l1)[1].status == status
+        info = logistic.fit(x, y, l1=l1)[1]
+        assert info.status == status and info.steps < 50
         traced = jax.jit(lambda l1, x=x, y=y: logistic.fit(x, y, l1=l1))
         assert traced(l1)[1].status == status
     params, info = logistic.fit(apart, y, l1=free)
@@ -502,3 +503,76 @@ def test_what_is_no_group_says_so():
     assert traced(GROUPS) == Status.INVALID_DATA and traced(np.minimum(GROUPS, 2)) == 0
     empty, _ = fit(l1=0.1, groups=GROUPS, num_groups=9)
     public.assert_close(empty, fit(l1=0.1, groups=GROUPS)[0], 1e-12)
+
+
+# --- what is proved to be 0 ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [0, 1, *map(public.thorough, range(2, 10))])
+def test_what_is_proved_is_0_to_40_digits(seed):
+    x, y = drawn("logistic", n=40, d=6, seed=seed)
+    l1 = 0.05
+    params, _ = logistic.fit(x, y, l1=l1)
+    weights = np.asarray(params.weights)
+    support = np.flatnonzero(weights)
+    known = optimum_to_40_digits(x, y, l1, support, np.sign(weights[support]))
+    there = np.zeros(6)
+    there[support] = known[:-1]
+    chance = 1 / (1 + np.exp(-(x @ there + known[-1])))
+    pull = np.abs(x.T @ (chance - y)) / len(y)
+    apart = np.setdiff1d(np.arange(6), support)
+    assert (pull[apart] < l1 * (1 - 1e-9)).all()  # no other support will do
+    counts = []
+    for times in (1.0, 1.0001, 1.01, 1.1, 2.0):
+        near, _ = logistic.fit(x, y, l1=times * l1)
+        zero = np.asarray(inference.proved_zero(losses.logistic, near, x, y, l1=l1))
+        assert not zero[support].any()
+        counts.append(zero.sum())
+    assert counts[0] == len(apart) and counts == sorted(counts, reverse=True)
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_at_an_optimum_all_zeros_are_proved(name):
+    fit, loss = FITS[name]
+    loss = losses.squared if name == "regress" else loss
+    x, y = drawn(name)
+    mask, weight = np.arange(12) != 1, np.arange(200) % 3
+    given = {"sample_weight": weight, "feature_mask": mask}
+    for l1, groups in ((0.05, None), (0.1, GROUPS)):
+        params, _ = fit(x, y, l1=l1, groups=groups, **given)
+        zero = inference.proved_zero(loss, params, x, y, l1=l1, groups=groups, **given)
+        assert (zero == (params.weights == 0)).all() and 0 < zero.sum() < zero.size
+    broken = jax.tree.map(lambda a: a * np.nan, params)
+    assert not inference.proved_zero(loss, broken, x, y, l1=l1).any()
+
+
+def test_a_loss_without_a_gap_is_refused():
+    x, y = drawn("logistic")
+    params, _ = logistic.fit(x, y, l1=0.1)
+    with pytest.raises(ValueError, match="loss: expected one of those that fits with l1 minimise"):
+        inference.proved_zero(losses.hinge, params, x, y, l1=0.1)
+    with pytest.raises(ValueError, match="l1: 1 of 1"):
+        inference.proved_zero(losses.logistic, params, x, y, l1=-0.1)
+
+
+# --- least squares on indicators -----------------------------------------------------------------
+
+
+def test_indicators_are_regressions_of_each_class():
+    x, y = drawn("softmax")
+    params, info = least_squares.fit(x, y, num_classes=4, l1=0.03, l2=0.01)
+    assert info.status == Status.CONVERGED and info.residual < 1e-12
+    for i in range(3):
+        own, _ = least_squares.regress(x, (y == i).astype(float), l1=0.03, l2=0.01)
+        public.assert_close(Hyperplane(*public.lane(params, i)), own, 1e-12)
+    assert not params.weights[3].any() and jnp.isneginf(params.bias[3])
+    three = public.lane(params, slice(0, 3))
+    whole = losses.objective(losses.squared, three, x, y, l1=0.03, l2=0.01)
+    np.testing.assert_allclose(info.objective, whole, rtol=1e-14)
+    params, info = least_squares.fit(x, y, l1=0.1, groups=np.arange(12))
+    there = np.asarray(params.weights) != 0
+    assert (there.all(axis=0) == there.any(axis=0)).all() and 0 < there[0].sum() < 12
+    assert violation_of_groups(losses.squared, params, x, y, 0.1, np.arange(12)) < 1e-14
+    one, info = least_squares.fit(x, 0 * y, num_classes=3, l1=0.1)
+    assert info.status == Status.CLASS_TOO_SMALL and not one.weights.any()
+    assert one.bias.tolist() == [1.0, -np.inf, -np.inf]

@@ -62,7 +62,7 @@ def ground(spec: Spec, problem: Problem, theta: jax.Array, run: Run) -> Ground:
     flat, free = theta.reshape(-1), _free(problem, theta)
     # Near enough: what it is wrong by counts for the gap.
     grad = run.point.grad.reshape(-1) + dot(run.hess, flat - run.theta)
-    hess = _grounded(problem, run.hess, free)
+    hess = _grounded(spec, problem, run.hess, free)
     root = _linalg.inverse_root(_linalg.factor(_among(hess, free)))
     root = jnp.where(free[:, None] & free[None, :], root, 0)
     half = dot(root, jnp.where(free, grad, 0))
@@ -86,14 +86,20 @@ class Support(NamedTuple):
 
 
 def support(
-    problem: Problem, kinks: Kinks, theta: jax.Array, run: Run, zero: jax.Array, gap: jax.Array
+    spec: Spec,
+    problem: Problem,
+    kinks: Kinks,
+    theta: jax.Array,
+    run: Run,
+    zero: jax.Array,
+    gap: jax.Array,
 ) -> Support:
     """What is known at theta `(m p,)`, where coordinates but those `zero` may be other than 0.
 
     `gap ()`, primal less dual. What all classes may have alike makes none deficient.
     """
     hess, curve = run.hess, _kinks.curvature(kinks, theta)
-    hess = _grounded(problem, hess if curve is None else hess + curve, jnp.ones_like(zero))
+    hess = _grounded(spec, problem, hess if curve is None else hess + curve, jnp.ones_like(zero))
     hess = _among(hess, ~zero)
     factor = _linalg.factor(hess)
     least = _newton.RANK_ULPS * zero.size * float(jnp.finfo(hess.dtype).eps)
@@ -166,12 +172,12 @@ def _free(problem, theta):
     return (problem.free[None, :] & ~_frame.inert(problem)).reshape(theta.size)
 
 
-def _grounded(problem: Problem, hess: jax.Array, free: jax.Array) -> jax.Array:
+def _grounded(spec: Spec, problem: Problem, hess: jax.Array, free: jax.Array) -> jax.Array:
     """The Hessian, with curvature for what all classes have alike of what is free.
 
     That changes nothing, and so is no other optimum.
     """
-    if problem.basis is None:
+    if not spec.loss.joint:
         return hess
     m, p = problem.used.size, problem.spread.size
     alike = jnp.kron(jnp.ones((m, m), hess.dtype), jnp.eye(p, dtype=hess.dtype))

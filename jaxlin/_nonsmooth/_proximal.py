@@ -69,7 +69,8 @@ def descend(
         return _passes.measure(spec, problem, theta.reshape(start.shape), columns)
 
     def unfinished(run):
-        return ((run.turn == 0) | (run.steps < cap)) & ~run.done
+        more = (run.steps < cap) & ~run.done & jnp.any(problem.used)
+        return (run.turn == 0) | more
 
     def turn(run):
         return _advance(run, measure, kinks, tol)
@@ -142,5 +143,6 @@ def _advance(run: Run, measure, kinks, tol) -> Run:
         promised=promised,
         steps=run.steps + (accept & (run.turn > 0)).astype(jnp.int32),
         near=near,
-        done=near | (length < SHORTEST) | ~jnp.isfinite(value),
+        # What is free separates the classes: the optimum is at infinity.
+        done=near | (length < SHORTEST) | ~jnp.isfinite(value) | (point.short == 0),
     )

@@ -33,22 +33,23 @@ def of(l1: Any, groups: Any, num_groups: Any, d: int, dtype: Any) -> Size:
         if num_groups is not None:
             raise ValueError("num_groups: without groups, one number for each feature")
         return Size(_checks.penalty(l1, d, dtype, "l1"))
-    groups = _checks.array(groups, "groups")
+    known = _checks.concrete(groups)
+    groups = np.asarray(groups) if known else _checks.array(groups, "groups")
     if groups.shape != (d,) or not jnp.issubdtype(groups.dtype, jnp.integer):
         raise ValueError(
             f"groups: expected integers, one for each feature, shape ({d},), got "
             f"{groups.dtype} of shape {groups.shape}"
         )
     if num_groups is None:
-        if not _checks.concrete(groups):
+        if not known:
             raise TypeError("num_groups: expected a static integer where groups are traced")
-        num_groups = 1 + int(np.max(np.asarray(groups), initial=0))
+        num_groups = 1 + int(np.max(groups, initial=0))
     count = _checks.static(num_groups, int, "num_groups")
     if count < 1:
         raise ValueError(f"num_groups: expected a positive integer, got {count}")
     outside = (groups < 0) | (groups >= count)
-    if _checks.concrete(outside) and np.any(np.asarray(outside)):
-        at = int(np.argmax(np.asarray(outside)))
+    if known and np.any(outside):
+        at = int(np.argmax(outside))
         raise ValueError(f"groups: {int(groups[at])} at {at} is outside 0..{count - 1}")
     each = _checks.penalty(l1, count, dtype, "l1")
     groups = jnp.where(outside, 0, groups).astype(jnp.int32)

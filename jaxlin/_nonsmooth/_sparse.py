@@ -66,15 +66,55 @@ def planes(spec, k, data, l2, offset, init, size, tol, max_steps):
         bias = jnp.where(present, init.bias, 0)
         init = Linear(weights=jnp.where(present[:, None], init.weights, 0), bias=bias)
     valid, init = _risk.begin(spec, rows, valid, init)
-    usable = jnp.sum(present) > 1
-    basis = jnp.diag(present.astype(l2.dtype))
+    several = jnp.sum(present) > 1
+    usable = several | (not spec.loss.joint)
+    basis = _basis(spec, present, l2.dtype)
     params, info = fit(spec, rows, usable, l2, size, init, tol, max_steps, basis)
-    params = _of_least_norm(params, present, size)
+    if spec.loss.joint:
+        params = _of_least_norm(params, present, size)
     nothing = jax.tree.map(jnp.zeros_like, params)
     given = data, l2, size.l1, offset
     params, info = _risk.in_place(params, info, nothing, valid, usable, given)
+    status = jnp.where(several | ~valid, info.status, Status.CLASS_TOO_SMALL)
+    info = info._replace(status=status.astype(jnp.int32))
     bias = jnp.where(present, 0, -jnp.inf).astype(l2.dtype) + params.bias
     return params._replace(bias=bias), info
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def proved_zero(spec, k, data, l2, offset, params, size):
+    """Which weights are 0 at every optimum, by what params prove, and whether the data are valid.
+
+    k is that of `planes`, or 2 of two classes, or None of numbers, as in `plane`.
+    """
+    rows, valid = _prepared(spec, k, data, l2, size, offset, jnp.ones((), l2.dtype), 0)
+    params, basis = jax.tree.map(jnp.atleast_1d, Linear(*params)), None
+    weights = params.weights.reshape(-1, l2.size)
+    if len(weights) > 1:
+        present = _prepare.present(rows, k)
+        weights = jnp.where(present[:, None], weights, 0)
+        params = params._replace(bias=jnp.where(present, params.bias, 0))
+        basis = _basis(spec, present, l2.dtype)
+    if rows.feature_mask is not None:
+        weights = jnp.where(rows.feature_mask[None, :], weights, 0)
+    fine = valid & jnp.all(jnp.isfinite(weights)) & jnp.all(jnp.isfinite(params.bias))
+    l2, l1 = (jnp.where(fine, a, 1) for a in (l2, size.l1))
+    size = size._replace(l1=l1)
+    problem = _posed(spec, rows, l2, size, basis)
+    kinks = _kinks_of(problem, size)
+    theta = _frame.enter(problem, Linear(weights, params.bias), spec.bias)
+    theta = _apart(spec, problem, kinks, jnp.where(fine, theta, 0))
+    steps = jnp.int32(0)
+    found = _working.descend(spec, problem, kinks, theta, jnp.ones((), l2.dtype), steps)
+    moved = _duality.ground(spec, found.part, theta[:, found.at], found.run).moved
+    moved = jnp.zeros_like(theta).at[:, found.at].set(moved.reshape(len(theta), -1))
+    zero = _duality.proved(spec, problem, kinks, theta, moved.reshape(-1)).zero
+    return fine & zero.reshape(theta.shape)[:, : l2.size], valid
+
+
+def _basis(spec: Spec, present: jax.Array, dtype: Any) -> jax.Array:
+    """Each class's own score: of those present, or of all where none depends on another's."""
+    return jnp.diag((present | (not spec.loss.joint)).astype(dtype))
 
 
 def _of_least_norm(params: Linear, present: jax.Array, size: Size) -> Linear:
@@ -100,13 +140,13 @@ def _middle(weights: jax.Array, present: jax.Array) -> tuple[jax.Array, jax.Arra
     return order[(count - 1) // 2], order[count // 2]
 
 
-def _apart(problem: Problem, kinks: Kinks, theta: jax.Array) -> jax.Array:
+def _apart(spec: Spec, problem: Problem, kinks: Kinks, theta: jax.Array) -> jax.Array:
     """theta with no class at its kink for no reason.
 
     Under l1 alone all classes' weights of a feature may be moved alike between the middle two. At
     the middle of that no slope is at a bound that is not felt.
     """
-    if problem.basis is None or kinks.group is not None:
+    if kinks.group is not None or not spec.loss.joint:
         return theta
     low, high = _middle(theta, problem.used)
     by = jnp.where(problem.penalty > 0, 0, low / 2 + high / 2)
@@ -135,9 +175,8 @@ def fit(
     tol = jnp.where(tol >= 0, tol, jnp.inf)
 
     def solved(rows, l2, size, init, tol, max_steps, basis, usable):
-        problem = _frame.make(rows, l2, spec.bias, basis)
-        felt = _felt(problem, size.l1)
-        problem = problem._replace(used=problem.used & usable, free=problem.free & (felt == 0))
+        problem = _posed(spec, rows, l2, size, basis)
+        problem = problem._replace(used=problem.used & usable)
         found = _solved(spec, problem, _kinks_of(problem, size), init, tol, max_steps)
         return (problem.centre, problem.scale), (problem[3:], found)
 
@@ -157,6 +196,12 @@ def fit(
     objective = _implicit.envelope(value, data, flat, info.objective, proper)
     params = _frame.left(problem, flat.reshape(theta.shape), spec.bias)
     return params, info._replace(objective=objective)
+
+
+def _posed(spec, rows, l2, size, basis):
+    """The problem, of which only that is free which has no penalty of either kind."""
+    problem = _frame.make(rows, l2, spec.bias, basis)
+    return problem._replace(free=problem.free & (_felt(problem, size.l1) == 0))
 
 
 def _felt(problem: Problem, l1: jax.Array) -> jax.Array:
@@ -223,12 +268,13 @@ def _judged(spec, problem, kinks, tol, max_steps, found):
 
 def _said(spec, problem, kinks, tol, max_steps, found, theta):
     run, at = found.run, found.at
-    theta = _apart(problem, kinks, theta)
+    theta = _apart(spec, problem, kinks, theta)
     ground = _duality.ground(spec, found.part, theta[:, at], run)
     moved = jnp.zeros_like(theta).at[:, at].set(ground.moved.reshape(len(theta), -1))
     bound = _duality.proved(spec, problem, kinks, theta, moved.reshape(-1))
     zero, away = (a.reshape(theta.shape) for a in (bound.zero, jnp.zeros_like(bound.zero)))
     known = _duality.support(
+        spec,
         found.part,
         found.kinks,
         theta[:, at].reshape(-1),

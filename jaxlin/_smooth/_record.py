@@ -28,7 +28,7 @@ class Agreement(NamedTuple):
 
 def nothing(scores: jax.Array, y: jax.Array) -> Agreement:
     """Agreement with nothing, of losses that have an optimum whatever the labels."""
-    never = jnp.zeros(1, bool)
+    never = jnp.zeros(scores.shape, bool)
     return Agreement(value=scores, sign=jnp.ones_like(scores), tight=~never, inert=never)
 
 

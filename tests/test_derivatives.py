@@ -499,3 +499,33 @@ def test_a_weight_that_is_0_has_a_derivative(name):
     weight = public.some_weights(np.random.default_rng(0))
     f = called(name)
     assert_has_slope(lambda weight: f(sample_weight=weight), weight, weight == 0)
+
+
+# --- derivatives of derivatives, of every fit that has them --------------------------------------
+
+ONCE = ("perceptron", "svm.fit", "fit_crammer_singer", "hard_margin", "fit_dual")
+TWICE = [name for name in public.FITS if not any(part in name for part in ONCE)]
+
+
+@pytest.mark.parametrize("name", [a if "l1" in a else thorough(a) for a in TWICE])
+def test_forwards_over_backwards_is_forwards_over_forwards(name):
+    """A system that is solved as if it were symmetric must be."""
+    fit = public.FITS[name]
+    x, y, weight, mask = fit.draw(0)
+    options = {"l1": 0.1} if "l1" in name else {}
+    rng = np.random.default_rng(0)
+    one, other = rng.normal(size=(2, len(y)))
+    params, _ = fit(x, y, weight, mask, **options)
+    assert not options or ((params.weights == 0).any() and (params.weights != 0).any())
+
+    def size(weight):
+        params, _ = fit(x, y, weight, mask, **options)
+        return sum(jnp.sum(jnp.where(jnp.isfinite(a), a, 0) ** 3) for a in jax.tree.leaves(params))
+
+    def along(weight):
+        return jax.jvp(size, (weight,), (one,))[1]
+
+    weight = np.asarray(weight, float)
+    known = jax.jvp(along, (weight,), (other,))[1]
+    found = one @ jax.jvp(jax.grad(size), (weight,), (other,))[1]
+    np.testing.assert_allclose(found, known, rtol=1e-8)

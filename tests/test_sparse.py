@@ -279,6 +279,9 @@ def test_standardised_inside_is_standardised_before():
     scale = x.std(axis=0)
     inside, _ = logistic.fit((x - x.mean(axis=0)) / scale, y, l1=0.03, l2=0.01)
     np.testing.assert_allclose(params.weights * scale, inside.weights, rtol=1e-9, atol=1e-12)
+    params, _ = fit(x, y, l1=0.05, groups=GROUPS)
+    inside, _ = logistic.fit((x - x.mean(axis=0)) / scale, y, l1=0.05, groups=GROUPS)
+    np.testing.assert_allclose(params.weights * scale, inside.weights, rtol=1e-9, atol=1e-12)
 
 
 def test_classes_of_even_number_have_the_least_norm():

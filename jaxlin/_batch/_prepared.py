@@ -35,7 +35,8 @@ def on_standardized(fit: Fit) -> Fit:
         scaler = features.standardizer(
             seen, sample_weight=sample_weight, axis_name=options.get("axis_name")
         )
-        if _options.takes(fit, "l2"):
+        # Norms of groups of weights in other units are none that the fit knows.
+        if _options.takes(fit, "l2") and options.get("groups") is None:
             penalty = _checks.real(options.pop("l2", 0.0), "l2").astype(scaler.scale.dtype)
             # Of data that are not valid the scale is NaN; the fit is to say what is wrong.
             known = jnp.all(jnp.isfinite(scaler.scale))

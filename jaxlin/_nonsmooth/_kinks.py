@@ -79,15 +79,19 @@ def slope(kinks: Kinks, theta: jax.Array) -> jax.Array:
     return kinks.l1 * kinks.ratio * (kinks.ratio * theta / jnp.where(size > 0, size, 1))
 
 
-def curvature(kinks: Kinks, theta: jax.Array) -> jax.Array | None:
-    """The second derivatives `(q, q)` likewise, or None: there are none."""
+def curvature(kinks: Kinks, theta: jax.Array, along: float | jax.Array = 0) -> jax.Array | None:
+    """The second derivatives `(q, q)` likewise, or None: there are none.
+
+    They are l1 over the norm across a group's weights, and 0 `along` them; with 1 in that place
+    they are those of a parabola that is nowhere below the norm.
+    """
     if kinks.group is None:
         return None
     size = sizes(kinks, theta)
     per_size = jnp.where(size > 0, kinks.l1 / jnp.where(size > 0, size, 1), 0)
     toward = kinks.ratio * (kinks.ratio * theta / jnp.where(size > 0, size, 1))
     across = jnp.where(together(kinks), toward[:, None] * toward[None, :], 0)
-    return per_size[:, None] * (jnp.diag(kinks.ratio**2) - across)
+    return per_size[:, None] * (jnp.diag(kinks.ratio**2) - (1 - along) * across)
 
 
 def value(kinks: Kinks, theta: jax.Array) -> jax.Array:
@@ -134,5 +138,6 @@ def _norm(kinks: Kinks, a: jax.Array) -> jax.Array:
         squares = jax.ops.segment_sum(squares, kinks.group, a.size)[kinks.group]
     else:
         squares = dot(kinks.same, squares)
-    some = squares > 0
-    return jnp.where(some, unit * jnp.sqrt(jnp.where(some, squares, 1)), 0)
+    # What is no number stays none: it is not within any bound.
+    none = squares == 0
+    return jnp.where(none, 0, unit * jnp.sqrt(jnp.where(none, 1, squares)))

@@ -31,6 +31,8 @@ FLOOR_ULPS = 8
 RIDGE_ULPS = 64
 # Halvings of a leap of groups, of which the longest is taken whose slope is this part of the first.
 HALVINGS, FLATTER = 12, 0.5
+# Newton's steps to the length of a group.
+LENGTHS = 12
 
 
 def minimum(
@@ -51,10 +53,10 @@ def minimum(
     if kinks.group is None:
         sweep, leaps = functools.partial(_sweep, hess, curve), functools.partial(_leaps, hess)
     else:
-        bound = _bound(hess, kinks)
+        bound = _diagonal_bound(hess, kinks)
         sweep = functools.partial(_sweep_of_groups, hess, bound)
         leaps = functools.partial(_leaps_of_groups, hess)
-        floor, per_unit = _kinks.pulls(kinks, floor), jax.lax.rsqrt(bound)
+        floor, per_unit = _kinks.pulls(kinks, floor), 1 / _kinks.pulls(kinks, jnp.sqrt(bound))
 
     def worst(u, slope):
         amiss = _kinks.violation(kinks, slope, u)
@@ -126,47 +128,69 @@ def _leap(hess, l1, u, slope):
     return new, slope + dot(hess, new - u), ~sound | (length >= 1)
 
 
-def _bound(hess, kinks):
-    """A bound of each group's curvature in the weights that its norm is of."""
-    ratio, same = kinks.ratio, _kinks.together(kinks)
-    rows = jnp.sum(jnp.where(same, jnp.abs(hess) / ratio[None, :], 0), axis=1) / ratio
-    largest = jax.ops.segment_max(rows, kinks.group, rows.size)[kinks.group]
-    return jnp.maximum(largest, float(jnp.finfo(rows.dtype).eps) * jnp.max(largest))
+def _diagonal_bound(hess, kinks):
+    """A diagonal matrix that is no less than each group's part of the Hessian, `(p,)`."""
+    rows = jnp.sum(jnp.where(_kinks.together(kinks), jnp.abs(hess), 0), axis=1)
+    return jnp.maximum(rows, float(jnp.finfo(rows.dtype).eps) * jnp.max(rows))
 
 
 def _sweep_of_groups(hess, bound, kinks, u, slope):
     """Each group to 0 where that is its minimum, else lower; one after the other."""
-    ratio = kinks.ratio
+    l1, ratio = kinks.l1, kinks.ratio
 
     def one(i, carry):
         u, slope = carry
         among = kinks.group == i
         at_zero = jnp.where(among, slope - dot(hess, jnp.where(among, u, 0)), 0)
-        stays = jnp.linalg.norm(at_zero / ratio) <= kinks.l1
-        moved = jnp.where(among, ratio * u - slope / (ratio * bound), 0)
-        size = jnp.linalg.norm(moved)
-        part = jnp.maximum(1 - kinks.l1 / (bound * jnp.where(size > 0, size, 1)), 0)
-        new = jnp.where(among, jnp.where(stays, 0, part * moved / ratio), u)
+        stays = jnp.linalg.norm(at_zero / ratio) <= l1
+        lower = _shrunk(bound, jnp.where(among, bound * u - slope, 0), ratio, l1)
+        new = jnp.where(among, jnp.where(stays, 0, lower), u)
         return new, slope + dot(hess, new - u)
 
     count = jnp.max(kinks.group) + 1
     return jax.lax.fori_loop(0, count, *_loops.steady_fori(one, (u, slope)))
 
 
+def _shrunk(bound, pull, ratio, l1):
+    """The minimum over u of sum_j bound_j u_j^2 / 2 - pull_j u_j, and of l1 |ratio u|, one group's.
+
+    With its length v, u_j = pull_j v / (bound_j v + l1 ratio_j^2), and the length of ratio u is v:
+    in v the reciprocal of the quotient is concave, and Newton's method comes from below.
+    """
+
+    def step(_, length):
+        below = bound * length + l1 * ratio**2
+        part = ratio * pull / jnp.where(below > 0, below, 1)
+        size = jnp.linalg.norm(part)
+        change = jnp.sum(part**2 * bound / jnp.where(below > 0, below, 1))
+        more = (size - 1) * size**2 / jnp.where(change > 0, change, 1)
+        return length + jnp.where(jnp.isfinite(more), jnp.maximum(more, 0), 0)
+
+    nothing = jnp.zeros((), pull.dtype)
+    length = jax.lax.fori_loop(0, LENGTHS, *_loops.steady_fori(step, nothing))
+    below = bound * length + l1 * ratio**2
+    return jnp.where(l1 > 0, pull * length / jnp.where(below > 0, below, 1), pull / bound)
+
+
 def _leaps_of_groups(hess, kinks, u, slope):
-    """Newton's steps of the groups that are not 0."""
+    """Newton's steps of the groups that are not 0.
+
+    One that must be shortened, as it leads a group across 0, is followed by one to the minimum with
+    parabolas in place of the norms, which leads none there (Hunter and Li 2005, "Variable selection
+    using MM algorithms").
+    """
     held = (_kinks.sizes(kinks, u) > 0) | (kinks.l1 == 0)
     among, eye = held[:, None] & held[None, :], jnp.eye(u.size, dtype=u.dtype)
     eps = float(jnp.finfo(u.dtype).eps)
     lengths = 0.5 ** jnp.arange(HALVINGS, dtype=u.dtype)
 
     def unfinished(carry):
-        i, _, _, whole = carry
-        return (i < LEAPS) & ~whole
+        i, _, _, _, done = carry
+        return (i < LEAPS) & ~done
 
     def turn(carry):
-        i, u, slope, _ = carry
-        curve = jnp.where(among, hess + _kinks.curvature(kinks, u), eye)
+        i, u, slope, safe, _ = carry
+        curve = jnp.where(among, hess + _kinks.curvature(kinks, u, safe), eye)
         pull = jnp.where(held, slope + _kinks.slope(kinks, u), 0)
         move = -_linalg.solve(_linalg.factor(curve, RIDGE_ULPS * eps), pull)
         turned = dot(hess, move)
@@ -184,7 +208,9 @@ def _leaps_of_groups(hess, kinks, u, slope):
         noise = FLOOR_ULPS * eps * (kinks.l1 + jnp.abs(slope) + dot(jnp.abs(hess), jnp.abs(u)))
         near = (length >= 1) & (jnp.abs(slopes[0]) <= ENOUGH**2 * -first)
         near |= jnp.all(jnp.abs(pull) <= noise)
-        return i + 1, new, slope + dot(hess, new - u), ~sound | near | (length == 0)
+        stuck = ~sound | ((length == 0) & (safe > 0))
+        shortened = ((length < 1) & (safe == 0)).astype(u.dtype)
+        return i + 1, new, slope + dot(hess, new - u), shortened, stuck | near
 
-    init = jnp.int32(0), u, slope, jnp.bool_(False)
+    init = jnp.int32(0), u, slope, jnp.zeros((), u.dtype), jnp.bool_(False)
     return jax.lax.while_loop(unfinished, *_loops.steady(turn, init))[1:3]

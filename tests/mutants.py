@@ -2436,7 +2436,7 @@ FAULTS = [
         ),
         (
             "what a set does not hold is 0",
-            "outside = theta.at[:, index].set(0)",
+            "outside = _back(theta, index, whole, jnp.zeros_like(theta[:, index]))",
             "outside = jnp.zeros_like(theta)",
             "sparse::what_a_set_does_not_hold_keeps_its_part",
         ),
@@ -2466,15 +2466,42 @@ FAULTS = [
         ),
         (
             "no derivative of a kink's size",
-            "+ l1 * sign\n    return jnp.where(_moves",
-            "\n    return jnp.where(_moves",
+            " + _kinks.slope(kinks, some)\n",
+            "\n",
             "sparse::derivatives_are_differences",
         ),
         (
             "classes as they were met",
-            "by = jnp.where(l1 > 0, jnp.clip(mean, low, high), mean)",
+            "by = jnp.where(alone, jnp.clip(mean, low, high), mean)",
             "by = jnp.zeros_like(mean)",
             "sparse::classes_of_even_number_have_the_least_norm",
+        ),
+        (
+            "a class at its kink for no reason",
+            "theta = _apart(spec, problem, kinks, theta)\n    ground",
+            "ground",
+            "sparse::classes_of_even_number_have_the_least_norm",
+        ),
+        (
+            "a system that is not symmetric",
+            "some = jnp.where(moves, flat, 0)",
+            "some = flat",
+            "derivatives::forwards_over_backwards_is_forwards_over_forwards",
+        ),
+    ),
+    *of(
+        "_nonsmooth/_kinks.py",
+        (
+            "a group as wide as it comes",
+            "jnp.where(alone, 1, unit / whole)",
+            "jnp.ones_like(unit)",
+            "sparse::a_group_of_one_is_a_weight_and_units_are_the_users",
+        ),
+        (
+            "norms that are not curved",
+            "per_size[:, None] * (jnp.diag",
+            "0 * per_size[:, None] * (jnp.diag",
+            "sparse::derivatives_of_groups_are_differences",
         ),
     ),
     *of(

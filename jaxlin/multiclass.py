@@ -136,6 +136,7 @@ def _run(program, fit, x, y, num_classes, sample_weight, key, axis_name, options
     if axis_name is not None:
         options = {**options, "axis_name": axis_name}
     k = _checks.number_of_classes(num_classes, y, sample_weight)
+    options = _options.with_groups(fit, options)
     split = _options.split(options, _checks.working_dtype(data.x))
     own = {}
     if program is _one_vs_one and key is None and _may_gather(fit, options):

@@ -366,9 +366,10 @@ def _sparse_soft(
     data = _table(x, y, sample_weight=sample_weight, feature_mask=feature_mask, axis_name=axis_name)
     penalty = _checks.penalty(l2, data.x.shape[1], _checks.working_dtype(data.x))
     spec = _record.Spec(RECORD, solver=None, bias=_checks.static(bias, bool, "bias"))
-    spec, rest = _sparse.arranged(spec, penalty, *size, tol, max_steps)
+    l1, groups, num_groups = size
+    spec, rest = _sparse.arranged(spec, penalty, l1, groups, num_groups, tol, max_steps)
     params, info = _sparse.plane(spec, 2, data, penalty, None, None, *rest)
-    given = {"l2": l2, "l1": size[0], "tol": tol, "max_steps": max_steps}
+    given = {"l2": l2, "l1": l1, "tol": tol, "max_steps": max_steps}
     _invalid.raise_if_invalid(info, data, nonnegative=given)
     return params, info
 

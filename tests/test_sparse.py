@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from jaxlin import inference, least_squares, logistic, losses, metrics, resample, softmax, svm
+from jaxlin.multiclass import one_vs_rest
 from jaxlin.types import FitError, Hyperplane, Status, raise_if_failed
 from tests import public
 
@@ -481,6 +482,19 @@ def test_derivatives_of_groups_are_differences():
         if i == 0:
             difference = (jax.grad(felt)(*sides[0]) - jax.grad(felt)(*sides[1])) / 2
             np.testing.assert_allclose(second @ move, difference, rtol=1e-6, atol=1e-12)
+
+
+def test_functions_of_fits_know_groups():
+    x, y = drawn("logistic", n=90)
+    l1 = np.array([0.2, 0.05])
+    params, _ = resample.regularization_path(logistic.fit, x, y, l1=l1, groups=GROUPS)
+    for i in range(2):
+        own, _ = logistic.fit(x, y, l1=l1[i], groups=GROUPS)
+        public.assert_close(public.lane(params, i), own, 1e-9)
+    x, y = drawn("softmax", n=90)
+    params, _ = one_vs_rest(logistic.fit)(x, y, num_classes=3, l1=0.05, groups=GROUPS)
+    own, _ = logistic.fit(x, (y == 1).astype(int), l1=0.05, groups=GROUPS)
+    public.assert_close(Hyperplane(*public.lane(params, 1)), own, 1e-9)
 
 
 def test_what_is_no_group_says_so():

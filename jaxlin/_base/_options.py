@@ -17,7 +17,7 @@ import numpy as np
 
 from jaxlin._base import _checks
 
-ALWAYS_STATIC = ("num_classes",)
+ALWAYS_STATIC = ("num_classes", "num_groups")
 # What jax raises where a value is asked for that is not known while a program is made.
 UNKNOWN = (
     jax.errors.ConcretizationTypeError,
@@ -81,14 +81,24 @@ def join(options: Options) -> dict[str, Any]:
 
 
 def with_classes(fit: Callable, options: dict[str, Any], y: Any, sample_weight: Any) -> dict:
-    """`options`, with `num_classes` inferred if the fit has such an argument and it is open.
+    """`options`, with `num_classes` and `num_groups` inferred if a fit has them and they are open.
 
     Inside a combinator's vmap a fit cannot see the largest label; here it can still be looked up.
     """
+    options = with_groups(fit, options)
     if options.get("num_classes") is None and not _leaves_classes_open(fit):
         return options
     k = _checks.number_of_classes(options.get("num_classes"), y, sample_weight)
     return {**options, "num_classes": k}
+
+
+def with_groups(fit: Callable, options: dict[str, Any]) -> dict:
+    """`options`, with `num_groups` inferred likewise."""
+    groups = options.get("groups")
+    open_ = groups is not None and options.get("num_groups") is None and takes(fit, "num_groups")
+    if not (open_ and _checks.concrete(groups)):
+        return options
+    return {**options, "num_groups": 1 + int(np.max(np.asarray(groups), initial=0))}
 
 
 def number_of_classes(fit: Callable, options: dict[str, Any]) -> int:

@@ -6,7 +6,7 @@ coordinates are weights in units, `ratio` times a number that a group has in com
 Shapes: `q` coordinates. What a group has, each of its coordinates has.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,9 +26,9 @@ class Kinks(NamedTuple):
     """
 
     l1: jax.Array
-    group: jax.Array | None = None
-    ratio: jax.Array | None = None
-    same: jax.Array | None = None
+    group: Any = None
+    ratio: Any = None
+    same: Any = None
 
 
 def of_groups(l1: jax.Array, group: jax.Array, unit: jax.Array) -> Kinks:

@@ -49,13 +49,13 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jax.scipy import special
 
-from jaxlin import _linalg, least_squares, logistic, losses, softmax, svm
+from jaxlin import _linalg, losses
 from jaxlin._base import _checks, _codes, _invalid, _mesh
 from jaxlin._batch import _draws
 from jaxlin._data import _fold, _prepare, _rows
 from jaxlin._infer import _estimate, _separation
 from jaxlin._linalg import _implicit, dot
-from jaxlin._nonsmooth import _sparse
+from jaxlin._nonsmooth import _conjugates, _sparse
 from jaxlin._smooth import _frame, _record
 from jaxlin.losses import Loss
 from jaxlin.types import Hyperplane, Info, Linear, Status
@@ -656,7 +656,7 @@ def proved_zero(
       >>> inference.proved_zero(losses.logistic, params, x, y, l1=0.1).tolist()
       [False, True, True, True, True]
     """
-    record = _of_loss(loss)
+    record = _conjugates.record_of(loss)
     k = _estimate.number_of_scores(params)
     numbers = loss is losses.squared and k is None
     kinds = {"sample_weight": sample_weight, "feature_mask": feature_mask}
@@ -725,22 +725,6 @@ def aliased(
     status = jnp.where(valid, Status.CONVERGED, Status.INVALID_DATA)
     _invalid.raise_if_invalid(Info(status, jnp.int32(0), nothing, nothing), data)
     return found
-
-
-def _of_loss(loss: Loss) -> Any:
-    """Its record, with the conjugate, on which the duality gap rests."""
-    try:
-        return {
-            losses.logistic: logistic.RECORD,
-            losses.softmax: softmax.RECORD,
-            losses.squared_hinge: svm.RECORD,
-            losses.squared: least_squares.RECORD,
-        }[loss]
-    except KeyError:
-        raise ValueError(
-            "loss: expected one of those that fits with l1 minimise, losses.logistic, softmax, "
-            f"squared_hinge or squared, got {getattr(loss, '__name__', loss)}"
-        ) from None
 
 
 def _model(loss: Loss, params: Any, bias: bool) -> _estimate.Model:

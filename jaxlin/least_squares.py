@@ -48,7 +48,7 @@ from jaxlin._batch import _lanes
 from jaxlin._data import _fold
 from jaxlin._linalg import _implicit, dot
 from jaxlin._moments import _bayes, _closed_form, _scatter, _statistics
-from jaxlin._nonsmooth import _size, _sparse
+from jaxlin._nonsmooth import _conjugates, _size, _sparse
 from jaxlin._smooth import _record
 from jaxlin.moments import ClassMoments, RegressionMoments, TiedMoments, tied
 from jaxlin.types import Hyperplane, Info, Linear, Status
@@ -116,7 +116,7 @@ def fit(
     bias = _checks.static(bias, bool, "bias")
     l2 = _checks.penalty(l2, data.x.shape[1], _checks.working_dtype(data.x))
     if _size.is_asked(l1, groups, num_groups):
-        spec = _record.Spec(RECORD, solver=None, bias=bias)
+        spec = _record.Spec(_LOSS, solver=None, bias=bias)
         spec, rest = _sparse.arranged(spec, l2, l1, groups, num_groups, None, None)
         params, info = _sparse.planes(spec, k, data, l2, None, None, *rest)
     else:
@@ -206,7 +206,7 @@ def regress(
     bias = _checks.static(bias, bool, "bias")
     l2 = _checks.penalty(l2, data.x.shape[1], _checks.working_dtype(data.x))
     if _size.is_asked(l1, groups, num_groups):
-        spec = _record.Spec(RECORD, solver=None, bias=bias)
+        spec = _record.Spec(_LOSS, solver=None, bias=bias)
         spec, rest = _sparse.arranged(spec, l2, l1, groups, num_groups, None, None)
         params, info = _sparse.plane(spec, None, data, l2, None, None, *rest)
     else:
@@ -559,26 +559,9 @@ _OFFER = _closed_form.Offer(
 )
 
 
-def _loss(scores: jax.Array, y: jax.Array) -> jax.Array:
-    return jnp.sum((scores - _target(scores, y)) ** 2) / 2
-
-
-def _excess(scores: jax.Array, slope: jax.Array, y: jax.Array) -> jax.Array:
-    """The conjugate is |slope + t|^2 / 2 - |t|^2 / 2."""
-    return _loss(scores - slope, y)
-
-
 def _curvature(scores: jax.Array, y: jax.Array) -> jax.Array:
     return jnp.full((), scores.size, scores.dtype)
 
 
-def _target(scores: jax.Array, y: jax.Array) -> jax.Array:
-    """A number, or of a class its indicators."""
-    numbers = jnp.issubdtype(y.dtype, jnp.floating)
-    return y[None] if numbers else jax.nn.one_hot(y, scores.size, dtype=scores.dtype)
-
-
-RECORD = _record.Loss(
-    _loss, _curvature, _record.nothing, excess=_excess, steepest=1.0, attained=True
-)
+_LOSS = _conjugates.SQUARES.beside(_record.Loss(_conjugates.squares, _curvature, _record.nothing))
 _traits.declare(fit, many=_OFFER, moments=(tied, fit_from_moments))

@@ -44,7 +44,7 @@ from jaxlin import _linalg, losses, solvers
 from jaxlin._base import _checks, _invalid, _mesh, _traits, _words
 from jaxlin._data import _fold, _prepare, _rows
 from jaxlin._linalg import _implicit, dot
-from jaxlin._nonsmooth import _size, _sparse
+from jaxlin._nonsmooth import _conjugates, _size, _sparse
 from jaxlin._smooth import _frame, _passes, _plan, _proof, _record, _risk
 from jaxlin.types import Hyperplane, Info, Linear, Status
 
@@ -142,7 +142,7 @@ def fit(
     dtype = _checks.working_dtype(data.x)
     penalty = _checks.penalty(l2, d, dtype)
     spec = _record.Spec(
-        loss=RECORD,
+        loss=_LOSS,
         solver=_risk.check_solver(solver),
         bias=_checks.bias_of(bias, data),
         penalised=_risk.penalised(l2, dtype),
@@ -400,19 +400,8 @@ def _agreement(scores: jax.Array, y: jax.Array) -> _record.Agreement:
     return _record.Agreement(value=sign * scores, sign=sign, tight=tight, inert=jnp.zeros(1, bool))
 
 
-def _excess(scores: jax.Array, slope: jax.Array, y: jax.Array) -> jax.Array:
-    """The conjugate is minus the entropy of the probability that the slope says."""
-    asked = slope[0] + y.astype(slope.dtype)
-    both = jnp.stack([asked, 1 - asked])
-    parts = jnp.clip(both, 0, 1)
-    entropy = -jnp.sum(jax.scipy.special.xlogy(parts, parts))
-    # Of no probability it is infinite, beyond rounding.
-    outside = jnp.min(both) < -4 * float(jnp.finfo(both.dtype).eps)
-    return jnp.where(outside, jnp.inf, _loss(scores, y) - entropy - scores[0] * slope[0])
-
-
-RECORD = _record.Loss(
-    _loss, curvature=None, agreement=_agreement, log_odds=True, excess=_excess, steepest=1 / 4
+_LOSS = _conjugates.LOGISTIC.beside(
+    _record.Loss(_loss, curvature=None, agreement=_agreement, log_odds=True)
 )
 
 
@@ -421,6 +410,6 @@ def _nothing(k: int, d: int, dtype: Any) -> Hyperplane:
 
 
 _traits.declare(
-    fit, loss=RECORD, skips=True, nothing=_nothing, lean=True, together=_plan.many_together
+    fit, loss=_LOSS, skips=True, nothing=_nothing, lean=True, together=_plan.many_together
 )
 _traits.declare(fit_firth, skips=True)

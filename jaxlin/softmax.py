@@ -29,7 +29,7 @@ import jax.numpy as jnp
 from jaxlin import _linalg, losses, solvers
 from jaxlin._base import _checks, _codes, _invalid, _traits, _words
 from jaxlin._data import _prepare
-from jaxlin._nonsmooth import _size, _sparse
+from jaxlin._nonsmooth import _conjugates, _size, _sparse
 from jaxlin._smooth import _frame, _plan, _record, _risk
 from jaxlin.types import Info, Linear
 
@@ -137,7 +137,7 @@ def fit(
     dtype = _checks.working_dtype(data.x)
     penalty = _checks.penalty(l2, d, dtype)
     spec = _record.Spec(
-        loss=RECORD,
+        loss=_LOSS,
         solver=_risk.check_solver(solver),
         bias=_checks.bias_of(bias, data),
         penalised=_risk.penalised(l2, dtype),
@@ -299,25 +299,14 @@ def _agreement(scores: jax.Array, y: jax.Array) -> _record.Agreement:
     )
 
 
-def _excess(scores: jax.Array, slope: jax.Array, y: jax.Array) -> jax.Array:
-    """The conjugate is minus the entropy of the probabilities that the slope says."""
-    target = y if y.ndim else jax.nn.one_hot(y, scores.size, dtype=scores.dtype)
-    asked = jnp.clip(slope + target, 0, 1)
-    entropy = -jnp.sum(jax.scipy.special.xlogy(asked, asked))
-    pulled = jnp.sum(jnp.where(slope == 0, 0, scores) * slope)
-    # Of no probabilities it is infinite, beyond rounding.
-    outside = jnp.min(slope + target) < -4 * float(jnp.finfo(slope.dtype).eps)
-    return jnp.where(outside, jnp.inf, losses.softmax(scores, y) - entropy - pulled)
-
-
-RECORD = _record.Loss(
-    losses.softmax,
-    _curvature,
-    _agreement,
-    _record.Bend(_sides, _product, _diagonal),
-    joint=True,
-    excess=_excess,
-    steepest=1 / 2,
+_LOSS = _conjugates.SOFTMAX.beside(
+    _record.Loss(
+        losses.softmax,
+        _curvature,
+        _agreement,
+        _record.Bend(_sides, _product, _diagonal),
+        joint=True,
+    )
 )
 
 
@@ -325,4 +314,4 @@ def _nothing(k: int, d: int, dtype: Any) -> Linear:
     return Linear(weights=jnp.zeros((k, d), dtype), bias=jnp.zeros(k, dtype))
 
 
-_traits.declare(fit, loss=RECORD, nothing=_nothing, lean=True, together=_plan.many_together)
+_traits.declare(fit, loss=_LOSS, nothing=_nothing, lean=True, together=_plan.many_together)

@@ -48,7 +48,7 @@ from jaxlin._data import _prepare
 from jaxlin._linalg import _implicit, dot
 from jaxlin._margin import _crammer_singer, _margin
 from jaxlin._margin._gap import Kind
-from jaxlin._nonsmooth import _size, _sparse
+from jaxlin._nonsmooth import _conjugates, _size, _sparse
 from jaxlin._smooth import _frame, _record, _risk
 from jaxlin.types import Hyperplane, Info, Linear, Status
 
@@ -365,7 +365,7 @@ def _sparse_soft(
         raise ValueError("l1: with loss=losses.squared_hinge only")
     data = _table(x, y, sample_weight=sample_weight, feature_mask=feature_mask, axis_name=axis_name)
     penalty = _checks.penalty(l2, data.x.shape[1], _checks.working_dtype(data.x))
-    spec = _record.Spec(RECORD, solver=None, bias=_checks.static(bias, bool, "bias"))
+    spec = _record.Spec(_LOSS, solver=None, bias=_checks.static(bias, bool, "bias"))
     l1, groups, num_groups = size
     spec, rest = _sparse.arranged(spec, penalty, l1, groups, num_groups, tol, max_steps)
     params, info = _sparse.plane(spec, 2, data, penalty, None, None, *rest)
@@ -499,13 +499,5 @@ def _fit_joint(k, bias, data, l2, tol, max_steps):
     return params, info
 
 
-def _excess(scores: jax.Array, slope: jax.Array, y: jax.Array) -> jax.Array:
-    """The conjugate at a slope of -a t is a^2 / 4 - a."""
-    sign = jnp.where(y > 0, 1, -1).astype(scores.dtype)
-    short, pull = 1 - sign * scores[0], -sign * slope[0]
-    over = jnp.maximum(short, 0)
-    return (over - pull / 2) ** 2 + pull * (over - short)
-
-
-RECORD = _margin.LOSS._replace(excess=_excess, steepest=2.0, attained=True)
+_LOSS = _conjugates.SQUARED_HINGE.beside(_margin.LOSS)
 _traits.declare(fit, fit_dual, fit_hard_margin, fit_crammer_singer, skips=True)

@@ -10,7 +10,7 @@ from jaxlin._smooth._record import Spec
 
 
 def spec_of(*, solver=None, penalised=None, bias=True, joint=False):
-    return Spec((softmax if joint else logistic).RECORD, solver, bias, penalised=penalised)
+    return Spec((softmax if joint else logistic)._LOSS, solver, bias, penalised=penalised)
 
 
 @pytest.mark.parametrize(

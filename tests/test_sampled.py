@@ -25,7 +25,7 @@ from jaxlin._smooth import (
 )
 from tests.public import thorough
 
-SPEC = _record.Spec(logistic.RECORD, None, bias=True, penalised=True)
+SPEC = _record.Spec(logistic._LOSS, None, bias=True, penalised=True)
 
 
 def drawn(n, d, *, dtype=np.float64, seed=0, centre=0.0):
@@ -58,10 +58,10 @@ def test_one_score_bends_as_its_hessian_says(y):
     scores = jnp.array([[-30.0], [-1.0], [0.0], [0.5], [800.0]])
     value, slope, curve = _record.derivatives(SPEC.loss, scores, y)
     assert SPEC.loss.curvature is None
-    expected = jax.vmap(jax.hessian(logistic.RECORD.value))(scores, y)[:, 0, 0]
+    expected = jax.vmap(jax.hessian(logistic._LOSS.value))(scores, y)[:, 0, 0]
     np.testing.assert_allclose(curve, expected, rtol=1e-14)
-    np.testing.assert_array_equal(value, jax.vmap(logistic.RECORD.value)(scores, y))
-    np.testing.assert_array_equal(slope, jax.vmap(jax.grad(logistic.RECORD.value))(scores, y))
+    np.testing.assert_array_equal(value, jax.vmap(logistic._LOSS.value)(scores, y))
+    np.testing.assert_array_equal(slope, jax.vmap(jax.grad(logistic._LOSS.value))(scores, y))
 
 
 # --- the sample -----------------------------------------------------------------------------------
@@ -462,7 +462,7 @@ def test_without_a_penalty_a_part_of_the_rows_is_the_proof(any_size, monkeypatch
 def test_a_part_of_the_rows_has_no_more_curvature(k):
     x, y, weight = troubles(2700, k, np.float64)["weighted"]
     rows, *_ = _prepare.prepare(_checks.table(x, y, sample_weight=weight), num_classes=k)
-    spec = SPEC._replace(loss=(logistic if k == 2 else softmax).RECORD)
+    spec = SPEC._replace(loss=(logistic if k == 2 else softmax)._LOSS)
     basis = None if k == 2 else _frame.class_basis(jnp.ones(k, bool), x.dtype)
     problem = _frame.make(rows, jnp.full(4, 1e-3), True, basis)
     theta = jnp.cos(jnp.arange(5.0 * (k - 1))).reshape(k - 1, 5)

@@ -379,7 +379,7 @@ def test_a_warm_start_is_at_the_optimum_at_once():
 
 def test_no_row_has_more_leverage_than_the_bound():
     """The last has no weight, and is felt by neither."""
-    spec = _record.Spec(softmax.RECORD, None, bias=True)
+    spec = _record.Spec(softmax._LOSS, None, bias=True)
 
     @jax.jit
     @functools.partial(jax.vmap, in_axes=(0, 0, None))
@@ -407,7 +407,7 @@ def test_scores_of_rounding_agree_with_nothing():
     x = np.outer(rng.integers(-(2**40), 2**40, size=400), [-u[1], u[0]]).astype(float)
     rows, *_ = _prepare.prepare(_checks.table(x, np.ones(400, int)), num_classes=2)
     problem = _frame.make(rows, jnp.zeros(2), False)
-    spec = _record.Spec(logistic.RECORD, None, bias=False)
+    spec = _record.Spec(logistic._LOSS, None, bias=False)
     theta = u / 7 / np.asarray(_frame.unscaled(problem))
     assert 0 < np.sum(x @ (u / 7) > 0) < 400
     point = _light.light(spec, problem, jnp.asarray(theta)[None])

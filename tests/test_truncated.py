@@ -15,7 +15,7 @@ from jaxlin.types import Status
 from tests.public import assert_close, stack, thorough
 
 K = 3
-SPEC = _record.Spec(softmax.RECORD, None, True)
+SPEC = _record.Spec(softmax._LOSS, None, True)
 
 
 def problem_of(n, d, *, absent=False):
@@ -49,8 +49,8 @@ def test_the_bend_is_of_the_loss(dtype):
     rng = np.random.default_rng(0)
     for size in (0.1, 1, 10, 100):
         scores, moved = (size * rng.normal(size=(50, 4)).astype(dtype) for _ in range(2))
-        *_, kept = softmax.RECORD.bend.sides(scores.T, jnp.zeros(50, jnp.int32))
-        found = np.asarray(softmax.RECORD.bend.product(kept, moved.T).T)
+        *_, kept = softmax._LOSS.bend.sides(scores.T, jnp.zeros(50, jnp.int32))
+        found = np.asarray(softmax._LOSS.bend.product(kept, moved.T).T)
         s, t = scores.astype(np.longdouble), moved.astype(np.longdouble)
         p = np.exp(s - s.max(1, keepdims=True))
         p /= p.sum(1, keepdims=True)

@@ -202,7 +202,7 @@ def test_products_alone_find_most_optima(many, bias):
     x, y, weight = drawn()
     x[1] = x[2, ::-1]
     y = y + (x[:, 0] > 0) if many else y
-    spec = _record.Spec((softmax if many else logistic).RECORD, None, bias)
+    spec = _record.Spec((softmax if many else logistic)._LOSS, None, bias)
     rows, *_ = _prepare.prepare(
         _checks.table(x, y, sample_weight=weight, soft=True), num_classes=K if many else 2
     )

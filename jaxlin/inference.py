@@ -663,7 +663,8 @@ def proved_zero(
     if numbers:
         data = _checks.targets(x, y, **kinds)
     else:
-        data = _checks.table(x, y, soft=loss is not losses.squared, num_classes=k, **kinds)
+        soft = loss in (losses.logistic, losses.softmax)
+        data = _checks.table(x, y, soft=soft, num_classes=k, **kinds)
     (n, d), dtype = data.x.shape, _checks.working_dtype(data.x)
     spec = _record.Spec(record, solver=None, bias=_checks.static(bias, bool, "bias"))
     penalty = _checks.penalty(l2, d, dtype)

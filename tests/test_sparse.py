@@ -568,6 +568,8 @@ def test_a_loss_without_a_gap_is_refused():
     params, _ = logistic.fit(x, y, l1=0.1)
     with pytest.raises(ValueError, match="loss: expected one of those that fits with l1 minimise"):
         inference.proved_zero(losses.hinge, params, x, y, l1=0.1)
+    with pytest.raises(TypeError, match="y"):  # as the fit: a share of a class has no margin
+        inference.proved_zero(losses.squared_hinge, params, x, y / 2, l1=0.1)
     with pytest.raises(ValueError, match="l1: 1 of 1"):
         inference.proved_zero(losses.logistic, params, x, y, l1=-0.1)
 

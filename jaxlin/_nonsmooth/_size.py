@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlin._base import _checks
+from jaxlin._linalg import power_of_two
 
 
 class Size(NamedTuple):
@@ -58,26 +59,28 @@ def of(l1: Any, groups: Any, num_groups: Any, d: int, dtype: Any) -> Size:
 
 def value(size: Size, weights: jax.Array) -> jax.Array:
     """sum_j l1_j |w_j|, or sum_g l1_g |w_g|, of weights `(d,)` or `(k, d)`."""
+    weights = jnp.atleast_2d(weights)
     if size.groups is None:
-        return jnp.sum(size.l1 * _of_all_classes(jnp.abs(weights)))
+        return jnp.sum(size.l1 * jnp.sum(jnp.abs(weights), axis=0))
     # Each feature has a share of its group's norm, by its squares.
     norm = norms(size.groups, weights)
-    unit = jnp.where(norm > 0, norm, 1)
-    return jnp.sum(size.l1 * _of_all_classes(weights**2) / unit)
+    share = weights * (weights / jnp.where(norm > 0, norm, 1)[None, :])
+    return jnp.sum(size.l1 * jnp.sum(share, axis=0))
 
 
 def norms(groups: jax.Array | None, weights: jax.Array) -> jax.Array:
     """The size of each weight, or `(d,)` of each feature's group, over all classes."""
     if groups is None:
         return jnp.abs(weights)
-    squares = _of_all_classes(weights**2)
+    weights = jnp.atleast_2d(weights)
     # Told by the first feature of the same group, as there may be more numbers than features.
     order = jnp.argsort(groups)
     first = jnp.searchsorted(groups[order], groups)
+    # In units of the largest, whose square may be no number.
+    size = jnp.max(jnp.abs(jax.lax.stop_gradient(weights)), axis=0)
+    largest = jax.ops.segment_max(size, first, groups.size)[first]
+    some = largest != 0
+    unit = power_of_two(jnp.where(some, largest, 1))
+    squares = jnp.sum((weights / unit[None, :]) ** 2, axis=0)
     total = jax.ops.segment_sum(squares, first, groups.size)[first]
-    some = total > 0
-    return jnp.where(some, jnp.sqrt(jnp.where(some, total, 1)), 0)
-
-
-def _of_all_classes(each: jax.Array) -> jax.Array:
-    return each if each.ndim == 1 else jnp.sum(each, axis=0)
+    return jnp.where(some, unit * jnp.sqrt(jnp.where(some, total, 1)), 0)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import jaxlin
-from jaxlin import datasets, lda, metrics, perceptron, qda, resample, softmax
+from jaxlin import datasets, lda, logistic, metrics, perceptron, qda, resample, softmax
 from jaxlin.__main__ import main
 from jaxlin._cli import _evaluate, _large, _report, _table
 from jaxlin._files._sheet import BadInput
@@ -260,6 +260,7 @@ def test_json_is_strict_and_complete(breast_cancer):
     assert [m["name"] for m in content["methods"]] == [m.name for m in _evaluate.methods(2)]
     for record, method in zip(content["methods"], _evaluate.methods(2), strict=True):
         assert (record["log_loss"] is not None) == method.log_odds
+        assert (record["fold_features_kept"] is not None) == method.chooses
         assert len(record["fold_accuracy"]) == 4 and sum(record["status"].values()) == 4
 
 
@@ -334,6 +335,28 @@ def test_table_words():
     assert re.split(r"  +", lines[2]) == cells
     assert lines[-1] == f"separable: {Status.SEPARABLE.meaning}"
     assert np.isnan(_report.mean_and_error(np.array([np.nan]))[0])
+    *_, status = _report._cells(outcome._replace(kept=np.array([8, 9, 9])))
+    assert status == "separable (2 of 3), 8.67 features kept"
+
+
+def test_features_that_an_l1_keeps_are_counted(write, tmp_path, monkeypatch):
+    """Two columns tell the classes, in folds of their own; the others are noise."""
+    methods = [m for m in _evaluate.METHODS if m.chooses]
+    monkeypatch.setattr(_evaluate, "METHODS", methods)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 6))
+    y = x[:, 0] - x[:, 1] + 0.5 * rng.logistic(size=300) > 0
+    lines = [",".join([*map(repr, row.tolist()), "ab"[t]]) for row, t in zip(x, y * 1, strict=True)]
+    path = write("\n".join(["u,v,w,p,q,r,kind", *lines]))
+    out = tmp_path / "out.json"
+    assert main([path, "--folds", "3", "--json", str(out)]) == 0
+    (found,) = json.loads(out.read_text())["methods"]
+    weights, _ = _evaluate.folds(_table.read(path), 3, 0)
+    for weight, kept in zip(weights, found["fold_features_kept"], strict=True):
+        rows = x[weight > 0]
+        z = (x - rows.mean(axis=0)) / rows.std(axis=0)
+        params, _ = logistic.fit(z, y.astype(int), l1=_evaluate.L1, sample_weight=weight)
+        assert kept == np.sum(params.weights != 0) < 6
 
 
 def outcome(name, accuracy):

@@ -132,13 +132,16 @@ def modelled(outcome: "Outcome") -> int:
 def _cells(outcome: "Outcome") -> tuple[str, ...]:
     code = Status(int(outcome.status.max()))
     number = int(np.sum(outcome.status == code))
+    status = f"{_words(code)} ({number} of {len(outcome.status)})"
+    if outcome.kept is not None:
+        status += f", {np.mean(outcome.kept):.3g} features kept"
     return (
         outcome.name,
         _estimate(outcome.accuracy),
         "-" if outcome.log_loss is None else _estimate(outcome.log_loss),
         _duration(outcome.fit_seconds),
         _duration(outcome.compile_seconds),
-        f"{_words(code)} ({number} of {len(outcome.status)})",
+        status,
     )
 
 
@@ -176,6 +179,7 @@ def _record(outcome: "Outcome") -> dict[str, Any]:
         "status": {Status(code).name: number for code, number in sorted(statuses.items())},
         "fold_accuracy": outcome.accuracy.tolist(),
         "fold_log_loss": None if outcome.log_loss is None else outcome.log_loss.tolist(),
+        "fold_features_kept": None if outcome.kept is None else outcome.kept.tolist(),
     }
 
 

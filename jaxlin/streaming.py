@@ -9,8 +9,8 @@ A source is one of
   pass what makes it, a function without arguments.)
 
 `fit` finds the params that a fit in memory would: for the closed forms in one pass, by statistics
-that merge; for `logistic` and `softmax` by the same Newton's method and L-BFGS, certificate
-included, a pass or little more per step. Every row is looked at first, and what is wrong with one
+that merge; for `logistic` and `softmax` by the same methods, certificate included, a pass or little
+more per step. Every row is looked at first, and what is wrong with one
 is said with its block and row, both counted from 0. Reading overlaps computing. `run` drives the
 online rules of `updates` instead.
 
@@ -30,6 +30,7 @@ from jaxlin._base import _archive, _traits
 from jaxlin._files import _bar, _sheet, _source
 from jaxlin._files._source import Source
 from jaxlin._moments import _merged
+from jaxlin._nonsmooth import _streamed
 from jaxlin._smooth import _descent
 from jaxlin._smooth._descent import State
 from jaxlin.types import Info
@@ -151,7 +152,8 @@ def fit(
         run goes on from it.
       progress: whether to show a bar of passes and residual, which takes tqdm.
       **options: of the fit. Those of `logistic` and `softmax` are `l2`, `solver`, `bias`,
-        `feature_mask`, `tol` and `max_steps`.
+        `feature_mask`, `tol` and `max_steps`; and, of at most 2,048 coefficients, `l1`, `groups`
+        and `num_groups`.
 
     Returns:
       `(params, info)`, as the fit returns them; least squares without its refinement.
@@ -175,6 +177,8 @@ def fit(
         num_classes = options.pop("num_classes", None)
     traits = _traits.of(fit)
     if traits.moments is not None:
+        if options.pop("l1", None) is not None:
+            raise TypeError("l1: not for closed forms; of a stream logistic and softmax take it")
         for name, given in {"state": state, "each": each, "checkpoint": checkpoint}.items():
             if given is not None:
                 raise ValueError(f"{name}: a closed form takes one pass; save `moments_of` instead")
@@ -187,7 +191,8 @@ def fit(
         )
     kept = _archive.Kept(checkpoint, state, each)
     with contextlib.closing(_bar.Bar(progress)) as bar:
-        return _descent.fit(fit, source, num_classes, kept, bar, **options)
+        way = _streamed.fit if options.get("l1") is not None else _descent.fit
+        return way(fit, source, num_classes, kept, bar, **options)
 
 
 def moments_of(

@@ -62,7 +62,9 @@ FITS = {
     "logistic, penalised": (logistic.fit, 2, {"l2": 0.1}),
     "logistic, L-BFGS": (logistic.fit, 2, {"l2": 0.1, "solver": solvers.lbfgs}),
     "logistic, L-BFGS, proved": (logistic.fit, 2, {"solver": solvers.lbfgs}),
+    "logistic, L1": (logistic.fit, 2, {"l1": 0.02}),
     "softmax": (softmax.fit, 3, {}),
+    "softmax, groups": (softmax.fit, 3, {"l1": 0.05, "groups": np.arange(D) // 2, "l2": 0.01}),
     "lda": (lda.fit, 3, {}),
     "qda": (qda.fit, 3, {"shrinkage": 0.1}),
     "gaussian": (gaussian.fit, 3, {}),
@@ -86,6 +88,9 @@ def test_a_stream_is_the_whole(name, dtype):
     assert params[0].dtype == whole[0].dtype
     assert difference(params, whole) < tolerance
     assert difference(info.objective, whole_info.objective) < tolerance
+    if "l1" in options:
+        np.testing.assert_array_equal(params.weights == 0, whole.weights == 0)
+        assert np.any(params.weights == 0) and np.any(params.weights != 0)
 
 
 @pytest.mark.parametrize("tol", [None, 1e-3])
@@ -145,6 +150,9 @@ def test_statuses_and_options():
         (absent, y, weight, {}, Status.CONVERGED),
         (x, y, None, {"max_steps": 1}, Status.MAX_STEPS),
         (x, y / 2 + 0.25, None, {"bias": False}, Status.CONVERGED),
+        (holed, y, None, {"feature_mask": mask, "l1": 0.02}, Status.CONVERGED),
+        (x, 0 * y, None, {"l1": 0.02}, Status.CLASS_TOO_SMALL),
+        (apart, y, None, {"l1": np.array([0, 0.1, 0.1, 0.1, 0.1, 0.1])}, Status.SEPARABLE),
     )
     for data, labels, given, options, status in cases:
         params, info = streaming.fit(
@@ -158,11 +166,18 @@ def test_statuses_and_options():
     assert np.isneginf(params.bias).tolist() == [False, True, False, True]
 
 
-@pytest.mark.parametrize("solver", [solvers.newton, solvers.lbfgs])
-def test_an_interrupted_run_ends_where_the_whole_one_does(solver, tmp_path):
+RUNS = {
+    "newton": {"solver": solvers.newton},
+    "lbfgs": {"solver": solvers.lbfgs},
+    "l1": {"l1": 0.02},
+}
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_an_interrupted_run_ends_where_the_whole_one_does(run, tmp_path):
     x, y, _, _ = draw()
     source, path = streaming.arrays(x, y), tmp_path / "run.npz"
-    options = {"solver": solver, "l2": 0.01}
+    options = RUNS[run] | {"l2": 0.01}
     whole = streaming.fit(logistic.fit, source, **options)
 
     def stop(state):
@@ -185,7 +200,10 @@ def test_an_interrupted_run_ends_where_the_whole_one_does(solver, tmp_path):
     other = np.where(np.arange(N)[:, None] == 9, x + 1, x)
     for rows, l2 in ((streaming.arrays(other, y), 0.01), (source, 0.02)):
         with pytest.raises(ValueError, match="state: of another run"):
-            streaming.fit(logistic.fit, rows, state=state, solver=solver, l2=l2)
+            streaming.fit(logistic.fit, rows, state=state, **RUNS[run], l2=l2)
+    if "l1" in options:
+        with pytest.raises(ValueError, match="state: of another run, whose options differ"):
+            streaming.fit(logistic.fit, source, state=state, l1=0.03, l2=0.01)
 
 
 def test_reading_goes_ahead():
@@ -292,6 +310,12 @@ def test_sources_that_are_none(tmp_path):
         streaming.fit(lda.fit, [(x, y, np.zeros(N))], num_classes=2)
     with pytest.raises(TypeError, match="an iterator can be gone through once"):
         streaming.fit(logistic.fit, iter([(x, y)]))
+    with pytest.raises(TypeError, match="l1: not for closed forms; of a stream logistic and"):
+        streaming.fit(least_squares.fit, [(x, y)], l1=0.1)
+    with pytest.raises(ValueError, match="l1: a stream takes it with at most 2,048 coefficients"):
+        streaming.fit(logistic.fit, [(np.zeros((4, 2048)), y[:4])], l1=0.1)
+    with pytest.raises(ValueError, match="l1: expected finite numbers >= 0"):
+        streaming.fit(logistic.fit, [(x, y)], l1=-0.1)
     with pytest.raises(TypeError, match=r"jaxlin\.svm\.fit cannot be streamed"):
         streaming.fit(svm.fit, [(x, y)])
     with pytest.raises(TypeError, match=r"expected blocks \(x, y\)"):

@@ -6,6 +6,7 @@ which judges the step of the last turn and measures what the next is made of. Sh
 `_passes`.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -63,22 +64,29 @@ def descend(
       start: `(m, p)`.
       cap: on the steps.
     """
-    columns = _passes.held_columns(problem)
-
-    def measure(theta):
-        return _passes.measure(spec, problem, theta.reshape(start.shape), columns)
-
-    def unfinished(run):
-        more = (run.steps < cap) & ~run.done & jnp.any(problem.used)
-        return (run.turn == 0) | more
+    measure = measured(spec, problem, start.shape)
 
     def turn(run):
-        return _advance(run, measure, kinks, tol)
+        return advance(run, measure, kinks, tol)
 
-    return jax.lax.while_loop(unfinished, *_loops.steady(turn, _begin(measure, start)))
+    def more(run):
+        return unfinished(run, problem, cap)
+
+    return jax.lax.while_loop(more, *_loops.steady(turn, begin(measure, start)))
 
 
-def _begin(measure, start):
+def measured(spec: Spec, problem: Problem, shape: tuple[int, ...]) -> Callable:
+    """`theta (m p,) -> (point, hess)`, by one pass."""
+    columns = _passes.held_columns(problem)
+    return lambda theta: _passes.measure(spec, problem, theta.reshape(shape), columns)
+
+
+def unfinished(run: Run, problem: Problem, cap: jax.Array) -> jax.Array:
+    more = (run.steps < cap) & ~run.done & jnp.any(problem.used)
+    return (run.turn == 0) | more
+
+
+def begin(measure: Callable, start: jax.Array) -> Run:
     """Before the first turn, which comes to `start` from an infinite objective."""
     theta = start.reshape(-1)
     point, hess = jax.tree.map(
@@ -101,7 +109,7 @@ def _begin(measure, start):
     )
 
 
-def _advance(run: Run, measure, kinks, tol) -> Run:
+def advance(run: Run, measure: Callable, kinks: Kinks, tol: jax.Array) -> Run:
     dtype = run.theta.dtype
 
     def violation(point, theta):

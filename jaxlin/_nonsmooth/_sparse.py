@@ -68,10 +68,10 @@ def planes(spec, k, data, l2, offset, init, size, tol, max_steps):
     valid, init = _risk.begin(spec, rows, valid, init)
     several = jnp.sum(present) > 1
     usable = several | (not spec.loss.joint)
-    basis = _basis(spec, present, l2.dtype)
+    basis = own_scores(spec, present, l2.dtype)
     params, info = fit(spec, rows, usable, l2, size, init, tol, max_steps, basis)
     if spec.loss.joint:
-        params = _of_least_norm(params, present, size)
+        params = of_least_norm(params, present, size)
     nothing = jax.tree.map(jnp.zeros_like, params)
     given = data, l2, size.l1, offset
     params, info = _risk.in_place(params, info, nothing, valid, usable, given)
@@ -94,14 +94,14 @@ def proved_zero(spec, k, data, l2, offset, params, size):
         present = _prepare.present(rows, k)
         weights = jnp.where(present[:, None], weights, 0)
         params = params._replace(bias=jnp.where(present, params.bias, 0))
-        basis = _basis(spec, present, l2.dtype)
+        basis = own_scores(spec, present, l2.dtype)
     if rows.feature_mask is not None:
         weights = jnp.where(rows.feature_mask[None, :], weights, 0)
     fine = valid & jnp.all(jnp.isfinite(weights)) & jnp.all(jnp.isfinite(params.bias))
     l2, l1 = (jnp.where(fine, a, 1) for a in (l2, size.l1))
     size = size._replace(l1=l1)
-    problem = _posed(spec, rows, l2, size, basis)
-    kinks = _kinks_of(problem, size)
+    problem = posed(spec, rows, l2, size, basis)
+    kinks = kinks_of(problem, size)
     theta = _frame.enter(problem, Linear(weights, params.bias), spec.bias)
     theta = _apart(spec, problem, kinks, jnp.where(fine, theta, 0))
     steps = jnp.int32(0)
@@ -112,12 +112,12 @@ def proved_zero(spec, k, data, l2, offset, params, size):
     return fine & zero.reshape(theta.shape)[:, : l2.size], valid
 
 
-def _basis(spec: Spec, present: jax.Array, dtype: Any) -> jax.Array:
+def own_scores(spec: Spec, present: jax.Array, dtype: Any) -> jax.Array:
     """Each class's own score: of those present, or of all where none depends on another's."""
     return jnp.diag((present | (not spec.loss.joint)).astype(dtype))
 
 
-def _of_least_norm(params: Linear, present: jax.Array, size: Size) -> Linear:
+def of_least_norm(params: Linear, present: jax.Array, size: Size) -> Linear:
     """Of params of the same probabilities and objective those of least norm.
 
     All classes' weights of a feature may be moved alike; under a kink as far as half of them stay
@@ -175,9 +175,9 @@ def fit(
     tol = jnp.where(tol >= 0, tol, jnp.inf)
 
     def solved(rows, l2, size, init, tol, max_steps, basis, usable):
-        problem = _posed(spec, rows, l2, size, basis)
+        problem = posed(spec, rows, l2, size, basis)
         problem = problem._replace(used=problem.used & usable)
-        found = _solved(spec, problem, _kinks_of(problem, size), init, tol, max_steps)
+        found = _solved(spec, problem, kinks_of(problem, size), init, tol, max_steps)
         return (problem.centre, problem.scale), (problem[3:], found)
 
     if not isinstance(rows, _rows.Streamed) and rows.axis.name is None:
@@ -186,7 +186,7 @@ def fit(
     shared, (rest, (theta, told, info)) = solved(*operands)
     problem = Problem(operands[0], *shared, *rest)
     live, flat = _frame.live(problem, rows, l2), theta.reshape(-1)
-    kinks = _kinks_of(live, size)
+    kinks = kinks_of(live, size)
     data = live, kinks, _moves(live, kinks, flat)
     # Elsewhere there may be a kink, where there is no derivative.
     proper = usable & (info.status <= Status.RANK_DEFICIENT) & told
@@ -198,7 +198,7 @@ def fit(
     return params, info._replace(objective=objective)
 
 
-def _posed(spec, rows, l2, size, basis):
+def posed(spec, rows, l2, size, basis):
     """The problem, of which only that is free which has no penalty of either kind."""
     problem = _frame.make(rows, l2, spec.bias, basis)
     return problem._replace(free=problem.free & (_felt(problem, size.l1) == 0))
@@ -210,7 +210,7 @@ def _felt(problem: Problem, l1: jax.Array) -> jax.Array:
     return _frame.with_bias(l1 * jnp.where(factor > 0, factor, 1), 0, bias)
 
 
-def _kinks_of(problem: Problem, size: Size) -> Kinks:
+def kinks_of(problem: Problem, size: Size) -> Kinks:
     """Of all of theta, `(m p,)`."""
     inert = _frame.inert(problem)
 
@@ -230,13 +230,13 @@ def _solved(spec, problem, kinks, init, tol, max_steps):
     """theta, whether which of it are 0 and the others' signs are for sure, and an Info."""
     start = _frame.enter(problem, init, spec.bias)
     found = _working.descend(spec, problem, kinks, start, tol, max_steps)
-    said = _judged(spec, problem, kinks, tol, max_steps, found)
+    said = judged(spec, problem, kinks, tol, max_steps, found)
     if not _working.may_be_crowded(start.shape):
         return said
 
     def after_all(problem, kinks, theta, tol, max_steps):
         found = _working.at_once(spec, problem, kinks, theta, tol, max_steps)
-        return _judged(spec, problem, kinks, tol, max_steps, found)
+        return judged(spec, problem, kinks, tol, max_steps, found)
 
     operands = problem, kinks, found.theta, tol, max_steps
     crowded = _working.is_crowded(found.theta)
@@ -245,7 +245,7 @@ def _solved(spec, problem, kinks, init, tol, max_steps):
     return _linalg.when(crowded, after_all, said, operands)
 
 
-def _judged(spec, problem, kinks, tol, max_steps, found):
+def judged(spec, problem, kinks, tol, max_steps, found):
     """What `_solved` returns: where a run ended, or if that proves too little, where it was before.
 
     A step that has not been measured can lead uphill, where a loss has corners in its slope.

@@ -75,7 +75,7 @@ def descend(
         part = _part(problem, at, theta, whole)
         left = jnp.maximum(cap - steps, 0)
         run = _proximal.descend(spec, part, _of_part(kinks, at, whole, p), theta[:, at], tol, left)
-        theta = _back(theta, at, whole, _end(run, theta[:, at]))
+        theta = _back(theta, at, whole, _end(run, (m, at.size)))
         more = jnp.max(jnp.where(first, 0, amiss)) > ENOUGH * tol
         more = (i == 0) | (more & (run.steps > 0))
         if may_be_crowded(start.shape):
@@ -103,8 +103,14 @@ def at_once(
 ) -> Found:
     """Of all features."""
     run = _proximal.descend(spec, problem, kinks, start, tol, cap)
-    before, at = run.theta.reshape(start.shape), jnp.arange(start.shape[1])
-    return Found(_end(run, start), before, problem, kinks, at, run, run.steps)
+    m, p = start.shape
+    return of_all(problem, kinks, (m, p), run)
+
+
+def of_all(problem: Problem, kinks: Kinks, shape: tuple[int, int], run: _proximal.Run) -> Found:
+    """Where a run of all features has ended."""
+    theta, before, at = _end(run, shape), run.theta.reshape(shape), jnp.arange(shape[1])
+    return Found(theta, before, problem, kinks, at, run, run.steps)
 
 
 def features(shape: tuple[int, ...]) -> int:
@@ -122,9 +128,9 @@ def is_crowded(theta: jax.Array) -> jax.Array:
     return jnp.sum(jnp.any(theta != 0, axis=0)) > features(theta.shape)
 
 
-def _end(run: _proximal.Run, like: jax.Array) -> jax.Array:
+def _end(run: _proximal.Run, shape: tuple[int, int]) -> jax.Array:
     """Where a run ended: one step more, whose zeros are exact, where that is the last."""
-    return jnp.where(run.near, run.target, run.theta).reshape(like.shape)
+    return jnp.where(run.near, run.target, run.theta).reshape(shape)
 
 
 def _whole(kinks: Kinks, at: jax.Array, shape: tuple[int, int]) -> jax.Array:

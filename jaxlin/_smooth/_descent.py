@@ -4,6 +4,7 @@ Each step is a compiled program that asks the host for block after block; betwee
 host has all there is to know, a `State`. Shapes as in `_passes`.
 """
 
+import contextlib
 import functools
 from typing import Any, NamedTuple
 
@@ -79,32 +80,36 @@ def fit(
     kept: an `_archive.Kept`, of States.
     """
     loss = _traits.of(fit).loss
-    found = _source.index(
-        source, k if loss.joint else 2, feature_mask, soft=True, digest=kept.known
-    )
-    k, d, dtype = found.k, found.d, _source.working(found.dtype)
-    check_kind(found, loss.joint)
-    spec = spec_of(loss, solver, bias, _risk.penalised(l2, dtype), tol)
-    if spec.solver not in (None, solvers.newton, solvers.lbfgs):
-        raise TypeError("solver: a stream takes solvers.newton or solvers.lbfgs")
-    penalty = _checks.penalty(l2, d, dtype)
-    tolerance = _checks.tolerance(tol, dtype)
-    check_numbers(l2=penalty, tol=tolerance, max_steps=max_steps)
-    with _source.reader_of(source, found, feature_mask) as reader:
-        rows = streamed(reader, found, feature_mask)
-        present = found.classes > 0 if loss.joint else None
-        m = max(k - 1, 1)
+    with opened(source, k, loss.joint, feature_mask, kept) as (found, reader, rows):
+        dtype = rows.scale.dtype
+        spec = spec_of(loss, solver, bias, _risk.penalised(l2, dtype), tol)
+        if spec.solver not in (None, solvers.newton, solvers.lbfgs):
+            raise TypeError("solver: a stream takes solvers.newton or solvers.lbfgs")
+        penalty = _checks.penalty(l2, found.d, dtype)
+        tolerance = _checks.tolerance(tol, dtype)
+        check_numbers(l2=penalty, tol=tolerance, max_steps=max_steps)
+        present = found.classes > 0
+        m = max(found.k - 1, 1)
         counted = max_steps is not None
-        plan = _plan.plan(spec, (found.n, d), m, counted=counted, streamed=True)
+        plan = _plan.plan(spec, (found.n, found.d), m, counted=counted, streamed=True)
         cap = _checks.count(max_steps if counted else plan.steps, "max_steps")
-        problem = _problem(spec, rows, penalty, present)
+        problem = _problem(spec, rows, penalty, present if loss.joint else None)
         last = cap + plan.more
         lower = _lower(spec, plan, problem)
         name = str(getattr(solver, "__name__", None))
         known = about(fit, found, dtype, l2, feature_mask, [bias, name, float(tolerance)])
         run = _Run(problem, lower, tolerance, jnp.int32(cap), jnp.int32(last))
         outcome = _solved(spec, plan, run, Drive(kept, known, bar, reader))
-        return returned(spec, problem, outcome, tolerance, run.last, found.classes > 0)
+        return returned(spec, problem, outcome, tolerance, run.last, present)
+
+
+@contextlib.contextmanager
+def opened(source, k, joint, feature_mask, kept):
+    """`(index, reader, rows)` of a source while it is read."""
+    found = _source.index(source, k if joint else 2, feature_mask, soft=True, digest=kept.known)
+    check_kind(found, joint)
+    with _source.reader_of(source, found, feature_mask) as reader:
+        yield found, reader, streamed(reader, found, feature_mask)
 
 
 def spec_of(loss, solver, bias, penalised, tol) -> _record.Spec:
@@ -284,9 +289,13 @@ def _lbfgs_outcome(spec, run, carry):
 def returned(spec, problem, outcome, tol, last, present):
     """`(params, info)` of a fit of whose classes some are `present (k,)`."""
     theta, info = _risk.said(problem, outcome, tol, last)
-    params = _frame.left(problem, theta, spec.bias)
+    return placed(spec, _frame.left(problem, theta, spec.bias), info, present)
+
+
+def placed(spec, params, info, present):
+    """The params as the fit returns them, and their Info; `_frame.left`'s are a Linear."""
     usable, valid = jnp.sum(present) > 1, jnp.bool_(True)
-    dtype = theta.dtype
+    dtype = params.bias.dtype
     if spec.loss.joint:
         limit = jax.tree.map(jnp.zeros_like, params)
         params, info = _risk.in_place(params, info, limit, valid, usable)

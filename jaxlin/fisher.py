@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg
-from jaxlin._base import _checks, _invalid, _mesh, _options, _traits, _words
+from jaxlin._base import _checks, _invalid, _mesh, _options, _platform, _traits, _words
 from jaxlin._data import _fold, _prepare
 from jaxlin._linalg import dot
 from jaxlin._moments import _bayes, _flat, _scatter, _statistics
@@ -300,7 +300,7 @@ def _projected(projection, y, sample_weight, axis):
     return size, mean, _mesh.across(jnp.sum(weight * apart**2, axis=1), (), axis)[0]
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@functools.partial(_platform.jit, static_argnums=0)
 def _fit(threshold, data):
     s, rows, total, valid = _statistics.of_data(data, 2)
     inverse = _flat.tied_inverse(s.scatter, s, data.feature_mask)
@@ -326,7 +326,7 @@ def _fit(threshold, data):
     return _bayes.settled(params, info, valid & ~alone, data)
 
 
-@jax.jit
+@_platform.jit
 def _criterion(data, direction):
     rows, total, valid = _prepare.prepare(data, num_classes=2)
     rows = _scatter.in_units(rows)
@@ -345,7 +345,7 @@ def _in_units(axes: jax.Array, unit: jax.Array) -> jax.Array:
     return axes
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+@functools.partial(_platform.jit, static_argnums=(0, 1, 2))
 def _directions(k, r, divisor, data):
     s, valid, rows = _bayes.of_data(data, k, per_class=False)
     covariance = _bayes.tied_covariance(s, divisor, _bayes.Options(), data.feature_mask)
@@ -366,7 +366,7 @@ def _directions(k, r, divisor, data):
     return _bayes.settled(axes, info, valid, data)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
+@functools.partial(_platform.jit, static_argnums=(0, 1))
 def _rayleigh_quotient(k, divisor, data, axes):
     s, valid, _ = _bayes.of_data(data, k, per_class=False)
     axes = _in_units(axes, s.unit)

@@ -24,7 +24,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg
-from jaxlin._base import _checks, _invalid, _traits, _words
+from jaxlin._base import _checks, _invalid, _platform, _traits, _words
 from jaxlin._batch import _lanes
 from jaxlin._linalg import dot
 from jaxlin._moments import _bayes, _flat, _scatter
@@ -466,7 +466,7 @@ def _root(covariance: jax.Array) -> jax.Array:
     return jnp.sqrt(jnp.maximum(values, 0))[:, None] * vectors.T / unit[None, :]
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@functools.partial(_platform.jit, static_argnums=0)
 def _log_joint(tied, means, covariances, priors, x):
     rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
     if tied:
@@ -486,7 +486,7 @@ def _log_joint(tied, means, covariances, priors, x):
     return (each.T + level[None, :]).reshape(*x.shape[:-1], len(means))
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
+@functools.partial(_platform.jit, static_argnums=(0, 1))
 def _fit(k, divisor, data, given):
     @_lanes.of_closed_form
     def fit(data, given):
@@ -496,12 +496,12 @@ def _fit(k, divisor, data, given):
     return fit(data, given)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@functools.partial(_platform.jit, static_argnums=0)
 def _own_from_moments(divisor, s, given):
     return _own(divisor, s, _bayes.valid_moments(s), given, None, s)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
+@functools.partial(_platform.jit, static_argnums=(0, 1))
 def _fit_tied(k, divisor, data, given):
     @_lanes.of_closed_form
     def fit(data, given):
@@ -511,7 +511,7 @@ def _fit_tied(k, divisor, data, given):
     return fit(data, given)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@functools.partial(_platform.jit, static_argnums=0)
 def _tied_from_moments(divisor, s, given):
     return _common(divisor, _scatter.tied(s), _bayes.valid_moments(s), given, None, s)
 

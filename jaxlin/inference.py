@@ -50,7 +50,7 @@ from jax.flatten_util import ravel_pytree
 from jax.scipy import special
 
 from jaxlin import _linalg, losses
-from jaxlin._base import _checks, _codes, _invalid, _mesh
+from jaxlin._base import _checks, _codes, _invalid, _mesh, _platform
 from jaxlin._batch import _draws
 from jaxlin._data import _fold, _prepare, _rows
 from jaxlin._infer import _estimate, _separation
@@ -819,7 +819,7 @@ def _proper(e: _estimate.Estimate, check: bool) -> jax.Array:
     return e.optimal if check else e.regular
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@functools.partial(_platform.jit, static_argnums=0)
 def _aliased(bias, data):
     data = jax.lax.stop_gradient(data)
     rows, _, valid = _prepare.prepare(data, num_classes=2)
@@ -831,14 +831,14 @@ def _aliased(bias, data):
     return valid & asked & _linalg.given_by_those_before(z), valid
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
+@functools.partial(_platform.jit, static_argnums=(0, 1))
 def _covariance(model, check, arguments):
     e = _estimate.at(model, arguments)
     half = _estimate.half_back(e)
     return _estimate.said(dot(half.T, half) / e.total, _proper(e, check) & e.of_form)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
+@functools.partial(_platform.jit, static_argnums=(0, 1, 2, 3))
 def _sandwich(model, kind, num_clusters, check, arguments, clusters):
     e = _estimate.at(model, arguments)
 
@@ -889,7 +889,7 @@ def _cluster_sums(e, pulls, clusters, num_clusters):
     return total(each), total((rows.weight > 0).astype(each.dtype))
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
+@functools.partial(_platform.jit, static_argnums=(0, 1))
 def _likelihood_ratio(model, check, arguments, null, degrees):
     e = _estimate.at(model, arguments)
     other = e._replace(theta=_estimate.enter(e.problem, null))
@@ -940,7 +940,7 @@ def _restrictions(params, null, dtype):
     return jnp.sum(number).astype(dtype)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
+@functools.partial(_platform.jit, static_argnums=(0, 1))
 def _influence(model, check, arguments):
     e = _estimate.at(model, arguments)
     rows = e.problem.rows
@@ -957,7 +957,7 @@ def _influence(model, check, arguments):
     return jax.vmap(back)(_estimate.said(flat, _proper(e, check) & e.of_form))
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
+@functools.partial(_platform.jit, static_argnums=(0, 1))
 def _left_out(model, check, arguments):
     e = _estimate.at(model, arguments)
     rows = e.problem.rows
@@ -987,7 +987,7 @@ def _left_out(model, check, arguments):
     return jnp.where(absent[None, :], -jnp.inf, left_out)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@functools.partial(_platform.jit, static_argnums=0)
 def _separation_of(bias, params, data, reference):
     # A verdict has no derivative.
     params, data = jax.lax.stop_gradient((params, data))

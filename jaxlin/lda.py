@@ -30,7 +30,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg
-from jaxlin._base import _checks, _invalid, _mesh, _traits, _words
+from jaxlin._base import _checks, _invalid, _mesh, _platform, _traits, _words
 from jaxlin._batch import _lanes
 from jaxlin._data import _fold, _prepare
 from jaxlin._linalg import dot
@@ -173,7 +173,7 @@ def ledoit_wolf(
     return _ledoit_wolf(data)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
+@functools.partial(_platform.jit, static_argnums=(0, 1))
 def _fit(k, divisor, data, given):
     @_lanes.of_closed_form
     def fit(data, given):
@@ -183,7 +183,7 @@ def _fit(k, divisor, data, given):
     return fit(data, given)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@functools.partial(_platform.jit, static_argnums=0)
 def _from_moments(divisor, s, given):
     return _discriminants(divisor, _scatter.tied(s), _bayes.valid_moments(s), given, None, s)
 
@@ -359,7 +359,7 @@ _OFFER = _closed_form.Offer(
 )
 
 
-@jax.jit
+@_platform.jit
 def _ledoit_wolf(data):
     n, d = data.x.shape
     n = n * _mesh.devices(data.axis)

@@ -43,7 +43,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg, linear
-from jaxlin._base import _checks, _codes, _invalid, _traits, _words
+from jaxlin._base import _checks, _codes, _invalid, _platform, _traits, _words
 from jaxlin._batch import _lanes
 from jaxlin._data import _fold
 from jaxlin._linalg import _implicit, dot
@@ -118,7 +118,7 @@ def fit(
     if _size.is_asked(l1, groups, num_groups):
         spec = _record.Spec(_LOSS, solver=None, bias=bias)
         spec, rest = _sparse.arranged(spec, l2, l1, groups, num_groups, None, None)
-        params, info = _sparse.planes(spec, k, data, l2, None, None, *rest)
+        params, info = _sparse.run(_sparse.planes, spec, k, data, l2, None, None, *rest)
     else:
         params, info = _fit(k, bias, data, l2)
     given = {"l2": l2, "l1": l1}
@@ -208,7 +208,7 @@ def regress(
     if _size.is_asked(l1, groups, num_groups):
         spec = _record.Spec(_LOSS, solver=None, bias=bias)
         spec, rest = _sparse.arranged(spec, l2, l1, groups, num_groups, None, None)
-        params, info = _sparse.plane(spec, None, data, l2, None, None, *rest)
+        params, info = _sparse.run(_sparse.plane, spec, None, data, l2, None, None, *rest)
     else:
         params, info = _regress(bias, data, l2)
     given = {"l2": l2, "l1": l1}
@@ -306,7 +306,7 @@ def _one_hot(y: jax.Array, k: int, dtype: Any) -> jax.Array:
     return _codes.members(y, k).astype(dtype)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
+@functools.partial(_platform.jit, static_argnums=(0, 1))
 def _fit(k, bias, data, l2):
     @_lanes.of_closed_form
     def fit(data, l2):
@@ -325,7 +325,7 @@ def _fit(k, bias, data, l2):
     return fit(data, l2)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@functools.partial(_platform.jit, static_argnums=0)
 def _from_moments(bias, s, l2):
     s, valid = _per_unit(_scatter.tied(s))
     valid &= jnp.all((l2 >= 0) & jnp.isfinite(l2))
@@ -335,7 +335,7 @@ def _from_moments(bias, s, l2):
     return _as_linear(found, s, valid, bias, source)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@functools.partial(_platform.jit, static_argnums=0)
 def _regress(bias, data, l2):
     @_lanes.of_closed_form
     def fit(data, l2):
@@ -351,7 +351,7 @@ def _regress(bias, data, l2):
     return fit(data, l2)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@functools.partial(_platform.jit, static_argnums=0)
 def _regress_from_moments(bias, s, l2):
     s, valid = _per_unit(s)
     valid &= jnp.all((l2 >= 0) & jnp.isfinite(l2))

@@ -41,7 +41,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg, losses, solvers
-from jaxlin._base import _checks, _invalid, _mesh, _traits, _words
+from jaxlin._base import _checks, _invalid, _mesh, _platform, _traits, _words
 from jaxlin._data import _fold, _prepare, _rows
 from jaxlin._linalg import _implicit, dot
 from jaxlin._nonsmooth import _conjugates, _size, _sparse
@@ -153,7 +153,7 @@ def fit(
     given = 2, data, penalty, offset_of, start
     if _size.is_asked(l1, groups, num_groups):
         spec, rest = _sparse.arranged(spec, penalty, l1, groups, num_groups, tol, max_steps)
-        params, info = _sparse.plane(spec, *given, *rest)
+        params, info = _sparse.run(_sparse.plane, spec, *given, *rest)
     else:
         steps = None if max_steps is None else _checks.count(max_steps, "max_steps")
         params, info = _risk.run(_fit, spec, *given, _checks.tolerance(tol, dtype), steps)
@@ -244,7 +244,7 @@ def fit_firth(
     return params, info
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
+@functools.partial(_platform.jit, static_argnums=(0, 1))
 def _fit_firth(bias, complete, data, offset, tol, max_steps):
     rows, total, valid = _prepare.prepare(data, num_classes=2, offset=offset)
     valid &= (tol >= 0) & (max_steps >= 0)
@@ -369,7 +369,7 @@ def _mean_loss(theta, problem):
     return _fold.fold(sums, problem.rows)[0]
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
+@functools.partial(_platform.jit, static_argnums=(0, 1))
 def _fit(spec, k, data, l2, offset, init, tol, max_steps):
     rows, valid = _risk.prepare(spec, data, k, offset, l2, tol, max_steps)
     start = None if init is None else jax.tree.map(lambda a: a[None], Linear(*init))

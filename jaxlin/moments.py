@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg
-from jaxlin._base import _checks, _invalid
+from jaxlin._base import _checks, _invalid, _platform
 from jaxlin._moments import _bayes, _scatter, _statistics
 from jaxlin._moments._scatter import Scatter
 from jaxlin.types import Info, Status
@@ -294,13 +294,13 @@ def _of_classes(per_class, x, y, num_classes, sample_weight, feature_mask, axis_
     return moments
 
 
-@functools.partial(jax.jit, static_argnums=(1, 2))
+@functools.partial(_platform.jit, static_argnums=(1, 2))
 def _classes(data, k, per_class):
     s, valid, _ = _bayes.of_data(data, k, per_class=per_class)
     return _shown(s, valid)
 
 
-@jax.jit
+@_platform.jit
 def _regression(data):
     s, _, total, valid = _statistics.of_data(data, None)
     total = jnp.where(valid, total, 0)
@@ -315,12 +315,12 @@ def _shown(s: Scatter, valid: jax.Array) -> tuple[tuple, Info]:
     return (weight + nan, rows, means + nan, scatter + nan), Info(status, jnp.int32(0), nan, nan)
 
 
-@jax.jit
+@_platform.jit
 def _merge(a, b):
     return _plain(_scatter.combine(a, b))
 
 
-@jax.jit
+@_platform.jit
 def _subtract(whole, part):
     return _plain(_scatter.remove(whole, part))
 

@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlin import linear, pairwise
-from jaxlin._base import _checks, _invalid, _mesh, _options, _traits, _words
+from jaxlin._base import _checks, _invalid, _mesh, _options, _platform, _traits, _words
 from jaxlin._batch import _lanes
 from jaxlin._data import _prepare
 from jaxlin.types import Hyperplane, Info, Linear, Pairwise, Status
@@ -203,7 +203,7 @@ def _rows_of_pairs(y: jax.Array, k: int) -> np.ndarray | None:
     return np.stack([np.append(r, np.full(room - len(r), n)) for r in pairs]).astype(np.int32)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+@functools.partial(_platform.jit, static_argnums=(0, 1, 2))
 def _one_vs_rest(fit, k, static, data, key, traced):
     rows, _, valid = _prepare.prepare(data, num_classes=k)
     members = rows.y[None, :] == jnp.arange(k, dtype=rows.y.dtype)[:, None]
@@ -224,7 +224,7 @@ def _one_vs_rest(fit, k, static, data, key, traced):
     return _gather(planes, present, info.status != Status.INVALID_DATA), info
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+@functools.partial(_platform.jit, static_argnums=(0, 1, 2))
 def _one_vs_one(fit, k, static, data, key, traced, own=None):
     """`own`: the rows of each pair, see `_rows_of_pairs`."""
     if k < 2:

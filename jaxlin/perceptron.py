@@ -34,7 +34,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlin._base import _checks, _invalid, _loops, _traits, _words
+from jaxlin._base import _checks, _invalid, _loops, _platform, _traits, _words
 from jaxlin._batch import _visits
 from jaxlin._data import _fold, _prepare, _rows
 from jaxlin._linalg import _implicit, dot, power_of_two
@@ -350,7 +350,7 @@ def _checked_fit(method, x, y, key, init, step_size, max_epochs, sample_weight, 
     return params, info
 
 
-@partial(jax.jit, static_argnames=("method", "bias"))
+@partial(_platform.jit, static_argnames=("method", "bias"))
 def _fit(method, data, key, init, step_size, max_epochs, *, bias):
     rows, _, valid = _prepare.prepare(data, num_classes=2)
     start, usable = _start(data, init, bias)
@@ -532,7 +532,7 @@ def _report(method, task, state, verdict, valid):
     return params, info
 
 
-@jax.jit
+@_platform.jit
 def _criterion(params, data):
     # Not masked by weight, so that the derivative with respect to a weight of 0 is the true one.
     def block_sum(block):
@@ -543,7 +543,7 @@ def _criterion(params, data):
     return jnp.where(_prepare.prepare(data, num_classes=2)[2], total, jnp.nan)
 
 
-@partial(jax.jit, static_argnames="bias")
+@partial(_platform.jit, static_argnames="bias")
 def _mistake_bound(params, data, *, bias):
     extra = 1 if bias else 0
     params = params._replace(bias=extra * params.bias)

@@ -22,11 +22,10 @@ Shapes: `n` examples, `d` features, `k` classes.
 import functools
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg
-from jaxlin._base import _checks, _invalid, _traits, _words
+from jaxlin._base import _checks, _invalid, _platform, _traits, _words
 from jaxlin._batch import _lanes
 from jaxlin._linalg import dot
 from jaxlin._moments import _bayes, _closed_form, _flat, _scatter
@@ -139,7 +138,7 @@ def fit_from_moments(
     return _from_moments(divisor, s, given)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
+@functools.partial(_platform.jit, static_argnums=(0, 1))
 def _fit(k, divisor, data, given):
     @_lanes.of_closed_form
     def fit(data, given):
@@ -149,7 +148,7 @@ def _fit(k, divisor, data, given):
     return fit(data, given)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@functools.partial(_platform.jit, static_argnums=0)
 def _from_moments(divisor, s, given):
     return _discriminants(divisor, s, _bayes.valid_moments(s), given, None, s)
 

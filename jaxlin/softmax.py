@@ -27,7 +27,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg, losses, solvers
-from jaxlin._base import _checks, _codes, _invalid, _traits, _words
+from jaxlin._base import _checks, _codes, _invalid, _platform, _traits, _words
 from jaxlin._data import _prepare
 from jaxlin._nonsmooth import _conjugates, _size, _sparse
 from jaxlin._smooth import _frame, _plan, _record, _risk
@@ -148,7 +148,7 @@ def fit(
     given = k, data, penalty, offset_of, start
     if _size.is_asked(l1, groups, num_groups):
         spec, rest = _sparse.arranged(spec, penalty, l1, groups, num_groups, tol, max_steps)
-        params, info = _sparse.planes(spec, *given, *rest)
+        params, info = _sparse.run(_sparse.planes, spec, *given, *rest)
     else:
         steps = None if max_steps is None else _checks.count(max_steps, "max_steps")
         params, info = _risk.run(_fit, spec, *given, _checks.tolerance(tol, dtype), steps)
@@ -218,7 +218,7 @@ def from_reference(params: Linear) -> Linear:
     )
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
+@functools.partial(_platform.jit, static_argnums=(0, 1))
 def _fit(spec, k, data, l2, offset, init, tol, max_steps):
     rows, valid = _risk.prepare(spec, data, k, offset, l2, tol, max_steps)
     present = _prepare.present(rows, k)

@@ -27,7 +27,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from jaxlin import _linalg
-from jaxlin._base import _checks, _traits, _words
+from jaxlin._base import _checks, _platform, _traits, _words
 from jaxlin._linalg import _implicit
 from jaxlin._smooth import _iterate
 from jaxlin.types import Info, Status
@@ -345,7 +345,7 @@ def _solve(method, objective, init, args, hessian, precondition, tol, max_steps,
     return params, info
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 4))
+@functools.partial(_platform.jit, static_argnums=(0, 1, 4))
 def _solve_core(method, objective, init, args, hessian, precondition, tol, max_steps, options):
     stopped = jax.lax.stop_gradient(args)
     frame = _iterate.Frame.of(objective, init, stopped, hessian, precondition)
@@ -387,7 +387,7 @@ def _proved(frame, passed, point):
     return _linalg.when(passed, prove, jnp.bool_(False), (point,))
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 4, 6))
+@functools.partial(_platform.jit, static_argnums=(0, 1, 4, 6))
 def _trace(method, objective, init, args, hessian, precondition, num_steps, options):
     frame = _iterate.Frame.of(objective, init, args, hessian, precondition)
     problem = frame.problem(options)
@@ -411,7 +411,7 @@ def _trace(method, objective, init, args, hessian, precondition, num_steps, opti
     )
 
 
-@functools.partial(jax.jit, static_argnums=(1, 4, 5, 6))
+@functools.partial(_platform.jit, static_argnums=(1, 4, 5, 6))
 def _stochastic(key, objective, init, rows, batch_size, steps, optimizer, tol):
     n = jax.tree.leaves(rows)[0].shape[0]
 

@@ -42,7 +42,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import linear, losses
-from jaxlin._base import _checks, _invalid, _traits, _words
+from jaxlin._base import _checks, _invalid, _platform, _traits, _words
 from jaxlin._batch import _lanes
 from jaxlin._data import _prepare
 from jaxlin._linalg import _implicit, dot
@@ -368,7 +368,7 @@ def _sparse_soft(
     spec = _record.Spec(_LOSS, solver=None, bias=_checks.static(bias, bool, "bias"))
     l1, groups, num_groups = size
     spec, rest = _sparse.arranged(spec, penalty, l1, groups, num_groups, tol, max_steps)
-    params, info = _sparse.plane(spec, 2, data, penalty, None, None, *rest)
+    params, info = _sparse.run(_sparse.plane, spec, 2, data, penalty, None, None, *rest)
     given = {"l2": l2, "l1": l1, "tol": tol, "max_steps": max_steps}
     _invalid.raise_if_invalid(info, data, nonnegative=given)
     return params, info
@@ -414,7 +414,7 @@ def _run(kind, bias, *arguments):
     return _fit(kind, bias, True, *arguments)[0]
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+@functools.partial(_platform.jit, static_argnums=(0, 1, 2))
 def _fit(kind, bias, complete, data, l2, tol, max_steps):
     rows, _, valid = _prepare.prepare(data, num_classes=2)
     valid &= jnp.all((l2 > 0) & jnp.isfinite(l2)) & (tol >= 0) & (max_steps >= 0)
@@ -471,7 +471,7 @@ def _without_slope_at_0(rows):
     return rows._replace(weight=_implicit.guard(rows.weight, rows.weight > 0))
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
+@functools.partial(_platform.jit, static_argnums=(0, 1))
 def _fit_joint(k, bias, data, l2, tol, max_steps):
     rows, _, valid = _prepare.prepare(data, num_classes=k)
     valid &= jnp.all((l2 > 0) & jnp.isfinite(l2)) & (tol >= 0) & (max_steps >= 0)

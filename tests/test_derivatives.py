@@ -188,7 +188,7 @@ def assert_is_slope(found, values, inputs, tangent, h):
     assert jnp.linalg.norm(found - slope) <= 2e-5 * jnp.linalg.norm(slope) + 1e-9
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [thorough(np.float32), np.float64])
 @pytest.mark.parametrize("solver", [None, solvers.lbfgs])
 def test_the_derivative_in_a_penalty_of_0_by_hand(dtype, solver):
     """Of 0, 1, 2, 3 in turn of both classes: found by central differences in 50 digits."""

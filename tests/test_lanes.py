@@ -13,6 +13,7 @@ from jaxlin._batch import _lanes
 from jaxlin._data import _maxima, _prepare
 from jaxlin._smooth import _frame, _passes, _risk
 from jaxlin.types import Status
+from tests.public import thorough
 
 LANES, N, D, K, SIZE = 23, 23, 3, 3, 4
 
@@ -26,7 +27,7 @@ FITS = {
 
 
 # One lane more than fill their chunks, and as many.
-CASES = [(name, LANES) for name in FITS] + [("logistic", 5 * SIZE)]
+CASES = [(name, LANES) for name in FITS] + [thorough(("logistic", 5 * SIZE))]
 
 
 @pytest.fixture(params=CASES, ids=str)
@@ -177,7 +178,7 @@ def test_each_rank_is_told_from_the_others(monkeypatch):
         np.testing.assert_array_equal(jax.jit(dealt)(weight, a), each)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [thorough(np.float32), np.float64])
 @pytest.mark.parametrize("d", [3, 20])
 def test_a_row_without_weight_is_absent_from_lanes_however_large_it_is(d, dtype):
     """The frame that lanes share cannot know their weights; columns of 1e-12 are in tesla."""

@@ -144,3 +144,50 @@ def test_a_null_space_known_to_some_hundred_ulps_is_one(monkeypatch):
         jax.clear_caches()
         assert qda.fit(x, y)[1].status == status
     jax.clear_caches()
+
+
+def test_a_program_is_the_same_wherever_it_is_called():
+    """Alone, where some versions have options for it, and inside others, which refuse options."""
+    from jaxlin._base import _platform
+
+    traces = []
+
+    @partial(_platform.jit, static_argnums=0)
+    def power(k, a):
+        traces.append(k)
+        return jnp.sum(a**k)
+
+    a = jnp.arange(4.0)
+    assert power(2, a) == power(2, a) == 14 and traces == [2]
+    assert jax.jit(lambda: power(2, a))() == 14  # of constants
+    assert jax.jit(lambda a: power(2, a))(a) == jax.vmap(lambda a: power(2, a))(a[None])[0] == 14
+    np.testing.assert_array_equal(jax.grad(lambda a: power(2, a))(a), 2 * a)
+    np.testing.assert_array_equal(jax.jit(jax.hessian(lambda a: power(2, a)))(a), 2 * np.eye(4))
+    large = jnp.ones(_platform.MOST_ENTRIES + 1)
+    assert power(2, large) == large.size
+
+
+@pytest.mark.cpu
+@pytest.mark.skipif(jax.__version_info__ >= (0, 10), reason="later versions have one way")
+def test_a_program_alone_is_compiled_the_older_way(monkeypatch):
+    from jaxlin._base import _platform
+
+    seen = []
+    plain = jax.jit
+
+    def jit(f, **options):
+        program = plain(f, **options)
+
+        def call(*arguments):
+            seen.append(options.get("compiler_options"))
+            return program(*arguments)
+
+        return call
+
+    monkeypatch.setattr(jax, "jit", jit)
+    double = _platform.jit(lambda a: 2 * a)
+    monkeypatch.undo()
+    double(jnp.ones(3))
+    jax.jit(double)(jnp.ones(3))
+    double(jnp.ones(_platform.MOST_ENTRIES + 1))
+    assert seen == [_platform.OLDER, None, None] and _platform.OLDER

@@ -317,7 +317,7 @@ def test_a_failure_is_named():
         raise_if_failed(info)
 
 
-@pytest.mark.parametrize("given", [("l1",), ("l1", "l2")])
+@pytest.mark.parametrize("given", [public.thorough(("l1",)), ("l1", "l2")])
 def test_paths_and_choices(given):
     x, y = drawn("logistic", n=90, d=6)
     grid = {"l1": np.logspace(-3, -1, 5), "l2": np.logspace(-4, 0, 5)}

@@ -978,7 +978,7 @@ def test_support_vectors_of_params_and_rows_of_two_dtypes():
     assert svm.support(params, x, y).tolist() == [False, True, True, False]
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [thorough(np.float32), np.float64])
 def test_a_squared_hinge_of_many_rows_is_that_of_fewer_that_count_more(dtype):
     """Of many rows it begins beside the optimum of a sample; of fewer, and in lanes, at 0."""
     n = 250_000

@@ -6,9 +6,13 @@ cache, and takes about as long to start a small product as a large one takes.
 
 import functools
 from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
 
 import jax
 import jaxlib
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 # Batched LAPACK takes the threads of XLA's pool in jaxlib 0.10.0 to 0.11.0: where as many such
 # calls as it has threads run beside each other, none ends. 0.10.2 is wrong besides, and 0.11.1 was
@@ -31,10 +35,12 @@ check_version("jax", jax.__version__)
 check_version("jaxlib", jaxlib.__version__)
 
 
-# What tells XLA to compile quickly, not well. Of its two ways to make loops the older is quicker.
-QUICKLY: dict[str, str | bool] = {"xla_backend_optimization_level": "0"}
-if jax.__version_info__ < (0, 11):
-    QUICKLY["xla_cpu_use_fusion_emitters"] = False
+# Of its two ways to make loops XLA compiles the older in half the time; later versions have one.
+OLDER = {"xla_cpu_use_fusion_emitters": False} if jax.__version_info__ < (0, 10) else {}
+# With more entries in an argument a program runs too long for that: some loops are slower so.
+MOST_ENTRIES = 2**20
+# What tells XLA to compile quickly, not well.
+QUICKLY: dict[str, str | bool] = {"xla_backend_optimization_level": "0", **OLDER}
 # A block, or a chunk of lanes, is as many times as large on an accelerator. On an H100 a Newton fit
 # of 200,000 x 100 in float32 took 53 ms in the blocks of a CPU, and 4 ms as one.
 ENLARGED = 64
@@ -54,6 +60,23 @@ def on_one_cpu() -> bool:
 def enlarged(size: int) -> int:
     """The size of a block or chunk that is `size` on a CPU."""
     return size if on_cpu() else ENLARGED * size
+
+
+def jit(f: Callable[P, R], **options: Any) -> Callable[P, R]:
+    """`jax.jit`, whose program is compiled by OLDER where it is a program of its own."""
+    plain = jax.jit(f, **options)
+    if not OLDER:
+        return plain
+    own = jax.jit(f, compiler_options=OLDER, **options)
+
+    @functools.wraps(f)
+    def call(*arguments: P.args, **keywords: P.kwargs) -> R:
+        alone = jax.core.trace_ctx.is_top_level() and on_cpu()
+        sizes = (getattr(a, "size", 0) for a in jax.tree.leaves((arguments, keywords)))
+        quick = alone and max(sizes, default=0) <= MOST_ENTRIES
+        return (own if quick else plain)(*arguments, **keywords)
+
+    return call
 
 
 @functools.cache

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlin import metrics
-from jaxlin._base import _checks, _dispatch, _lean, _options, _traits, _words
+from jaxlin._base import _checks, _dispatch, _lean, _options, _platform, _traits, _words
 from jaxlin._batch import _draws, _lanes, _paths
 from jaxlin._moments import _closed_form
 from jaxlin.types import Info, Status
@@ -98,7 +98,7 @@ def run(function, static, problem: Given, at_once: int, closed: bool, *others, l
     return _lean.first(program, static[0], problem.together, l2, (problem.data, *others))
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
+@functools.partial(_platform.jit, static_argnums=(0, 1, 2, 3, 4))
 def _compiled(function, static, size, closed, penalised, arguments):
     fit, *static = static
     program = functools.partial(function, _lean.of(fit, penalised), *static)

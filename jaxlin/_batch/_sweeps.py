@@ -97,7 +97,7 @@ def _first(function, job, given):
     return _lean.first(run, job.fit, job.together, l2, (given,))
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+@functools.partial(_platform.jit, static_argnums=(0, 1, 2))
 def _run(function, job, penalised, arguments):
     job = job._replace(fit=_lean.of(job.fit, penalised))
     plain = functools.partial(function, job._replace(closed=False)) if job.closed else None

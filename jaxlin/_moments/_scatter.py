@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg
-from jaxlin._base import _checks, _mesh
+from jaxlin._base import _checks, _mesh, _platform
 from jaxlin._data import _fold, _rows
 from jaxlin._linalg import dot
 
@@ -313,7 +313,7 @@ def of_moments(moments: Any, *kinds: type) -> Scatter:
     return _centred(*moments)
 
 
-@jax.jit
+@_platform.jit
 def _centred(weight, rows, mean, scatter):
     total = jnp.sum(weight)
     share = weight / jnp.where(total > 0, total, 1)

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg
-from jaxlin._base import _checks, _loops
+from jaxlin._base import _checks, _lean, _loops, _platform, _traced
 from jaxlin._batch import _lanes
 from jaxlin._data import _prepare, _rows
 from jaxlin._linalg import _implicit, dot
@@ -44,20 +44,33 @@ def arranged(
     return spec._replace(penalised=known), (size, _checks.tolerance(tol, dtype), steps)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
+def run(program: Any, spec: Spec, k: Any, data: _checks.Table, *rest: Any) -> Any:
+    """What `program`, one of those below, finds, as `_risk.run`."""
+    lean = spec._replace(complete=False)
+    if _lean.how() is None:
+        return _risk.tried(program, spec, lean, k, data, *rest)
+    (params, info), unsettled = _traced.anywhere(program)(lean, k, data, *rest)
+    return params, _lean.told(info, unsettled)
+
+
+@functools.partial(_platform.jit, static_argnums=(0, 1))
 def plane(spec, k, data, l2, offset, init, size, tol, max_steps):
-    """A Hyperplane and an Info, of two classes, or of numbers where k is None."""
+    """A Hyperplane and an Info, of two classes, or of numbers where k is None.
+
+    And whether only the complete program can tell, as all that `run` takes.
+    """
     rows, valid = _prepared(spec, k, data, l2, size, offset, tol, max_steps)
     start = None if init is None else jax.tree.map(lambda a: a[None], Linear(*init))
     valid, start = _risk.begin(spec, rows, valid, start)
     zero, one = (valid, valid) if k is None else _prepare.present(rows, 2)
-    found, info = fit(spec, rows, zero & one, l2, size, start, tol, max_steps)
+    found, info, unsettled = fit(spec, rows, zero & one, l2, size, start, tol, max_steps)
     params = Hyperplane(weights=found.weights[0], bias=found.bias[0])
     limit = _risk.limit_of(one, spec.bias, l2.dtype)
-    return _risk.in_place(params, info, limit, valid, zero & one, (data, l2, size.l1, offset))
+    given = data, l2, size.l1, offset
+    return _risk.in_place(params, info, limit, valid, zero & one, given), unsettled & valid
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
+@functools.partial(_platform.jit, static_argnums=(0, 1))
 def planes(spec, k, data, l2, offset, init, size, tol, max_steps):
     """A Linear and an Info, of k classes."""
     rows, valid = _prepared(spec, k, data, l2, size, offset, tol, max_steps)
@@ -69,7 +82,7 @@ def planes(spec, k, data, l2, offset, init, size, tol, max_steps):
     several = jnp.sum(present) > 1
     usable = several | (not spec.loss.joint)
     basis = own_scores(spec, present, l2.dtype)
-    params, info = fit(spec, rows, usable, l2, size, init, tol, max_steps, basis)
+    params, info, unsettled = fit(spec, rows, usable, l2, size, init, tol, max_steps, basis)
     if spec.loss.joint:
         params = of_least_norm(params, present, size)
     nothing = jax.tree.map(jnp.zeros_like, params)
@@ -78,10 +91,10 @@ def planes(spec, k, data, l2, offset, init, size, tol, max_steps):
     status = jnp.where(several | ~valid, info.status, Status.CLASS_TOO_SMALL)
     info = info._replace(status=status.astype(jnp.int32))
     bias = jnp.where(present, 0, -jnp.inf).astype(l2.dtype) + params.bias
-    return params._replace(bias=bias), info
+    return (params._replace(bias=bias), info), unsettled & valid
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
+@functools.partial(_platform.jit, static_argnums=(0, 1))
 def proved_zero(spec, k, data, l2, offset, params, size):
     """Which weights are 0 at every optimum, by what params prove, and whether the data are valid.
 
@@ -168,7 +181,7 @@ def fit(
     tol: jax.Array,
     max_steps: jax.Array,
     basis: jax.Array | None = None,
-) -> tuple[Linear, Info]:
+) -> tuple[Linear, Info, jax.Array]:
     """As `_risk.fit`; basis a diagonal or None."""
     l2, l1 = (jnp.where((a >= 0) & jnp.isfinite(a), a, 1) for a in (l2, size.l1))
     size = size._replace(l1=l1)
@@ -183,8 +196,10 @@ def fit(
     if not isinstance(rows, _rows.Streamed) and rows.axis.name is None:
         solved = _lanes.in_chunks(solved)
     operands = jax.lax.stop_gradient((rows, l2, size, init, tol, max_steps, basis, usable))
-    shared, (rest, (theta, told, info)) = solved(*operands)
+    shared, (rest, (theta, told, info, unsettled)) = solved(*operands)
     problem = Problem(operands[0], *shared, *rest)
+    if not spec.complete:  # the call is eager: not differentiated
+        return _frame.left(problem, theta, spec.bias), info, unsettled & usable
     live, flat = _frame.live(problem, rows, l2), theta.reshape(-1)
     kinks = kinks_of(live, size)
     data = live, kinks, _moves(live, kinks, flat)
@@ -195,7 +210,7 @@ def fit(
     value, proper = functools.partial(_value, spec), usable & (info.status <= Status.MAX_STEPS)
     objective = _implicit.envelope(value, data, flat, info.objective, proper)
     params = _frame.left(problem, flat.reshape(theta.shape), spec.bias)
-    return params, info._replace(objective=objective)
+    return params, info._replace(objective=objective), jnp.bool_(False)
 
 
 def posed(spec, rows, l2, size, basis):
@@ -227,7 +242,9 @@ def kinks_of(problem: Problem, size: Size) -> Kinks:
 
 
 def _solved(spec, problem, kinks, init, tol, max_steps):
-    """theta, whether which of it are 0 and the others' signs are for sure, and an Info."""
+    """theta, whether which of it are 0 and the others' signs are for sure, an Info, and whether
+    only the complete program can tell.
+    """
     start = _frame.enter(problem, init, spec.bias)
     found = _working.descend(spec, problem, kinks, start, tol, max_steps)
     said = judged(spec, problem, kinks, tol, max_steps, found)
@@ -239,9 +256,12 @@ def _solved(spec, problem, kinks, init, tol, max_steps):
         return judged(spec, problem, kinks, tol, max_steps, found)
 
     operands = problem, kinks, found.theta, tol, max_steps
+    theta, told, info, unsettled = said
     crowded = _working.is_crowded(found.theta)
     if kinks.group is not None:
-        crowded |= said[2].status == Status.STALLED  # by a group for which no set has room
+        crowded |= info.status == Status.STALLED  # by a group for which no set has room
+    if not spec.complete:
+        return theta, told, info, unsettled | crowded
     return _linalg.when(crowded, after_all, said, operands)
 
 
@@ -259,7 +279,7 @@ def judged(spec, problem, kinks, tol, max_steps, found):
         return i + 1, said(jnp.where(i == 0, found.theta, found.before))
 
     def unfinished(carry):
-        i, (_, _, info) = carry
+        i, (_, _, info, _) = carry
         return (i == 0) | ((i == 1) & ~(info.residual <= tol))
 
     init = jnp.int32(0), _loops.filled(jax.eval_shape(said, found.theta), 0)
@@ -290,6 +310,7 @@ def _said(spec, problem, kinks, tol, max_steps, found, theta):
     # A gap tells nothing of what is free and at 0, which a set must hold to make its slope 0.
     unseen = jnp.any((problem.free & (problem.spread > 0)).at[at].set(False))
     status = jnp.where((bound.gap <= tol) & ground.attained & ~unseen, status, unproved)
+    unsettled = jnp.bool_(False)
     if not (spec.loss.attained or spec.penalised):
         step = run.moved.reshape(len(theta), -1)
         tail = 4 * jnp.sqrt(jnp.finfo(step.dtype).eps)
@@ -303,8 +324,11 @@ def _said(spec, problem, kinks, tol, max_steps, found, theta):
 
         operands = found.part, run.point, step, tail
         asked = ~(ground.attained | separated)
-        quasi = _linalg.when(asked, recedes, jnp.bool_(False), operands)
-        status = jnp.where(quasi, Status.QUASI_SEPARABLE, status)
+        if spec.complete:
+            quasi = _linalg.when(asked, recedes, jnp.bool_(False), operands)
+            status = jnp.where(quasi, Status.QUASI_SEPARABLE, status)
+        else:
+            unsettled = asked
         status = jnp.where(separated, Status.SEPARABLE, status)
     # Where the optimum is at infinity the penalised weights vanish beside the others.
     theta = jnp.where(separated & ~problem.free[None, :], 0, theta)
@@ -312,7 +336,7 @@ def _said(spec, problem, kinks, tol, max_steps, found, theta):
     info = Info(status.astype(jnp.int32), found.steps, objective, bound.gap)
     at_optimum = away & (_kinks.sizes(kinks, theta.reshape(-1)) > 0).reshape(theta.shape)
     told = jnp.all(zero | at_optimum | problem.free[None, :])
-    return theta, told, info
+    return theta, told, info, unsettled
 
 
 def _gradient(spec: Spec, data: Any, flat: jax.Array) -> jax.Array:

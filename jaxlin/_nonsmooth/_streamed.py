@@ -9,7 +9,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxlin._base import _checks, _traits
+from jaxlin._base import _checks, _platform, _traits
 from jaxlin._nonsmooth import _proximal, _sparse, _working
 from jaxlin._nonsmooth._kinks import Kinks
 from jaxlin._nonsmooth._size import Size
@@ -74,7 +74,7 @@ def fit(
         return _returned(spec, posed, run, present)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@functools.partial(_platform.jit, static_argnums=0)
 def _posed(spec, rows, l2, size, tol, cap, present):
     usable, basis = jnp.sum(present) > 1, None
     if spec.loss.joint:
@@ -84,23 +84,23 @@ def _posed(spec, rows, l2, size, tol, cap, present):
     return _Posed(problem, size, _sparse.kinks_of(problem, size), tol, jnp.asarray(cap))
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@functools.partial(_platform.jit, static_argnums=0)
 def _begun(spec, posed):
     start = jnp.zeros(_shape(posed), posed.tol.dtype)
     return _proximal.begin(_proximal.measured(spec, posed.problem, start.shape), start)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@functools.partial(_platform.jit, static_argnums=0)
 def _turn(spec, posed, run):
     measure = _proximal.measured(spec, posed.problem, _shape(posed))
     return _proximal.advance(run, measure, posed.kinks, posed.tol)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@functools.partial(_platform.jit, static_argnums=0)
 def _returned(spec, posed, run, present):
     problem, size, kinks, tol, cap = posed
     found = _working.of_all(problem, kinks, _shape(posed), run)
-    theta, _, info = _sparse.judged(spec, problem, kinks, tol, cap, found)
+    theta, _, info, _ = _sparse.judged(spec, problem, kinks, tol, cap, found)
     params = _frame.left(problem, theta, spec.bias)
     if spec.loss.joint:
         params = _sparse.of_least_norm(params, present, size)

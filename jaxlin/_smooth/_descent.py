@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlin import solvers
-from jaxlin._base import _checks, _traits
+from jaxlin._base import _checks, _platform, _traits
 from jaxlin._data import _prepare, _rows, _stream
 from jaxlin._files import _source
 from jaxlin._smooth import (
@@ -212,34 +212,34 @@ def _solved(spec, plan, run, drive: Drive) -> _newton.Outcome:
         carry = carry[0]._replace(done=jnp.bool_(False)), carry[1], jnp.bool_(True)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@functools.partial(_platform.jit, static_argnums=0)
 def _problem(spec, rows, l2, present):
     basis = None if present is None else _frame.class_basis(present, l2.dtype)
     return _frame.make(rows, l2, spec.bias, basis)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
+@functools.partial(_platform.jit, static_argnums=(0, 1))
 def _lower(spec, plan, problem):
     if plan.method is _plan.Method.NEWTON or plan.units is not _plan.Units.MATRIX:
         return None
     return jnp.linalg.cholesky(_matrix_free.curvature(spec, problem))
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
+@functools.partial(_platform.jit, static_argnums=(0, 1))
 def _begun(spec, doubted, run, start, trials):
     unknown = jnp.full((), jnp.inf, start.dtype)
     origin = _light.value_at_origin(spec, run.problem) if doubted else unknown
     return _newton.begin(run.problem, start, origin, trials)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
+@functools.partial(_platform.jit, static_argnums=(0, 1))
 def _newton_step(spec, doubted, run, carry):
     point, before, polished = carry
     step = functools.partial(_newton.advance, spec, doubted, run.problem, None, run.tol)
     return step(before, polished, point), before, polished
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@functools.partial(_platform.jit, static_argnums=0)
 def _proved(spec, run, carry):
     ended, _, polished = carry
     ended = ended._replace(trials=jnp.minimum(ended.trials, run.last + 1))
@@ -258,34 +258,34 @@ def _loop(spec, run):
     return frame, _iterate.loop_of(method, frame, options, tol, run.cap)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@functools.partial(_platform.jit, static_argnums=0)
 def _lbfgs_first(spec, run):
     return _loop(spec, run)[1][2]()
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@functools.partial(_platform.jit, static_argnums=0)
 def _lbfgs_step(spec, run, carry):
     return _loop(spec, run)[1][1](carry)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@functools.partial(_platform.jit, static_argnums=0)
 def _lbfgs_unfinished(spec, run, carry):
     return _loop(spec, run)[1][0](carry)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@functools.partial(_platform.jit, static_argnums=0)
 def _lbfgs_said(spec, run, carry):
     return carry[1], _loop(spec, run)[0].residual(carry[0].grad)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@functools.partial(_platform.jit, static_argnums=0)
 def _lbfgs_outcome(spec, run, carry):
     frame, _ = _loop(spec, run)
     theta = frame.leave(carry[0].point).reshape(run.problem.used.size, -1)
     return _matrix_free.without_hessian(spec, run.problem, theta, carry[1])
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@functools.partial(_platform.jit, static_argnums=0)
 def returned(spec, problem, outcome, tol, last, present):
     """`(params, info)` of a fit of whose classes some are `present (k,)`."""
     theta, info = _risk.said(problem, outcome, tol, last)

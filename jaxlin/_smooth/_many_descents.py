@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlin._base import _archive, _checks, _traits
+from jaxlin._base import _archive, _checks, _platform, _traits
 from jaxlin._data import _rows
 from jaxlin._files import _source
 from jaxlin._smooth import _axes, _descent, _frame, _plan, _risk
@@ -143,7 +143,7 @@ def _together(spec, rows, lanes, tol, drive, start):
     return jax.block_until_ready(_settled(spec, held, run, lanes[1]))
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@functools.partial(_platform.jit, static_argnums=0)
 def _lanes(spec, rows, target, shares, l2):
     d = rows.x.form.d
 
@@ -159,14 +159,14 @@ def _lanes(spec, rows, target, shares, l2):
     return jax.vmap(of_lane, out_axes=(None, 0))(target, shares, l2)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@functools.partial(_platform.jit, static_argnums=0)
 def _held(spec, shared, problem, tol):
     alike = _rows.alike(shared.rows, shared.rows.feature_mask)
     axes = _axes.principal(shared._replace(rows=alike), problem.spread.shape[1])
     return _axes.hold(spec, shared, axes, problem, tol)
 
 
-@jax.jit
+@_platform.jit
 def _begin(held):
     (count, p), m = held.problem.spread.shape, held.problem.used.shape[1]
     run = _axes.begin(held, jnp.zeros((count, m, p), held.tol.dtype))
@@ -174,12 +174,12 @@ def _begin(held):
     return run._replace(done=run.done | ~_axes.are_coercive(held.shared, held.problem))
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@functools.partial(_platform.jit, static_argnums=0)
 def _advance(spec, held, run):
     return _axes.advance(spec, held, run)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@functools.partial(_platform.jit, static_argnums=0)
 def _settled(spec, held, run, shares):
     outcome, left = _axes.judged(spec, held.shared, held.problem, held.tol, run)
 

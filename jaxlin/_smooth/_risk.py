@@ -154,20 +154,26 @@ def run(program: Any, spec: Spec, k: int, data: _checks.Table, l2: jax.Array, *r
         if positive:  # a penalty may have been multiplied by what is too small for it
             unsettled |= ~jnp.all(l2 > 0)
         return params, _lean.told(info, unsettled)
-    if not _checks.concrete((data, l2, rest)):
-        return _traced.anywhere(program)(spec, k, data, l2, *rest)[0]
-    if data.x.size <= FEW_ENTRIES and _platform.on_cpu():
-        program = _platform.quickly(program)
-    plan = planned(spec)
+    plan, lean = planned(spec), None
     if plan.lean:
         trusted = data.x.size > _plan.NEWTON_ENTRIES
         lean = spec._replace(complete=False, trusted=trusted)
         if plan.method is Method.NEWTON:
             lean = lean._replace(penalised=None)  # the same program
-        found, unsettled = program(lean, k, data, l2, *rest)
+    return tried(program, spec, lean, k, data, l2, *rest)
+
+
+def tried(program: Any, spec: Spec, lean: Spec | None, k: Any, data: _checks.Table, *rest: Any):
+    """As `run`: by a Spec that is `lean` first, if there is one and the call is eager."""
+    if not _checks.concrete((data, rest)):
+        return _traced.anywhere(program)(spec, k, data, *rest)[0]
+    if data.x.size <= FEW_ENTRIES and _platform.on_cpu():
+        program = _platform.quickly(program)
+    if lean is not None:
+        found, unsettled = program(lean, k, data, *rest)
         if _checks.concrete(unsettled) and not unsettled:
             return found
-    return program(spec, k, data, l2, *rest)[0]
+    return program(spec, k, data, *rest)[0]
 
 
 def fit(

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlin._base import _archive, _checks, _dispatch, _options, _traits
+from jaxlin._base import _archive, _checks, _dispatch, _options, _platform, _traits
 from jaxlin._batch import _draws, _folds
 from jaxlin._files import _source
 from jaxlin._moments import _merged
@@ -210,7 +210,7 @@ def _held_out(source, held, lanes, size) -> tuple[np.ndarray, ...]:
     return tuple(np.concatenate(parts) for parts in zip(*found, strict=True))
 
 
-@jax.jit
+@_platform.jit
 def _scores(lanes, x):
     """`(lanes, rows, ...)`, NaN in rows that hold what is no number."""
     finite = jnp.all(jnp.isfinite(x), axis=1)
@@ -219,7 +219,7 @@ def _scores(lanes, x):
     return jnp.where(finite.reshape(1, -1, *(1,) * (scores.ndim - 2)), scores, jnp.nan)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@functools.partial(_platform.jit, static_argnums=0)
 def _value(metric, scores, y, weight):
     value = metric(scores, y, sample_weight=weight.astype(scores.dtype))
     value = _checks.real(value, "metric")

@@ -24,6 +24,8 @@ from jaxlin._nonsmooth import _size
 from jaxlin.types import Hyperplane, Linear
 
 Loss = Callable[[jax.Array, jax.Array], jax.Array]
+# Of rounding, beside the root of the number of rows: by what slopes of one x may differ.
+ULPS = 32
 
 
 @_codes.jit
@@ -317,7 +319,7 @@ def l1_max(
     offset: Any = None,
     bias: bool = True,
 ) -> jax.Array:
-    """The smallest `l1` at which every weight of a fit is 0.
+    """The smallest `l1` at which every weight of a fit is 0, to rounding.
 
     It is the largest size of the gradient of the mean loss in the weights, or its norm in those of
     a group, where these are 0 and the biases fit best. A path of penalties goes from it to a
@@ -342,7 +344,7 @@ def l1_max(
       >>> x = jnp.array([[0.0, 1.0], [1.0, 0.0], [2.0, 0.0], [3.0, 1.0]])
       >>> y = jnp.array([0, 1, 0, 1])
       >>> most = losses.l1_max(losses.logistic, x, y)
-      >>> most.item(), logistic.fit(x, y, l1=most)[0].weights.tolist()
+      >>> round(most.item(), 4), logistic.fit(x, y, l1=most)[0].weights.tolist()
       (0.25, [0.0, 0.0])
     """
     _checks.refuse_other_rows(x=x, y=y, sample_weight=sample_weight)
@@ -445,14 +447,17 @@ def _objective(loss, params, x, y, l2, size, sample_weight, offset):
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def _l1_max(loss, lead, bias, groups, *data):
-    (_, d), dtype = data[0].shape, _checks.working_dtype(data[0])
+    (n, d), dtype = data[0].shape, _checks.working_dtype(data[0])
     weights, objective = jnp.zeros((*lead, d), dtype), partial(_at_level, loss, lead)
+    eps = float(jnp.finfo(dtype).eps)
     # All classes' biases alike change nothing: the first is 0.
     level = jnp.zeros(max(lead[0] - 1, 0) if lead else 1, dtype)
     if bias:
-        level, _ = solvers.newton(objective, level, (weights, *data))
+        # By as much as the biases are off the slopes are too, so they are found to rounding.
+        level, _ = solvers.newton(objective, level, (weights, *data), tol=eps)
     slope = jax.grad(objective, 1)(level, weights, *data)
-    return jnp.max(_size.norms(groups, slope), initial=0)
+    # A fit sums in another order, and may find slopes that are larger by rounding.
+    return _linalg.largest(_size.norms(groups, slope)) * (1 + (ULPS + n**0.5) * eps)
 
 
 def _at_level(loss, lead, level, weights, x, y, sample_weight, offset):

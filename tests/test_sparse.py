@@ -146,7 +146,7 @@ def test_from_the_largest_on_all_is_0():
     x, y = drawn("logistic")
     most = losses.l1_max(losses.logistic, x, y)
     np.testing.assert_allclose(most, np.max(np.abs(x.T @ (y - y.mean()))) / len(y), rtol=1e-12)
-    params, info = logistic.fit(x, y, l1=most * (1 + 1e-9))
+    params, info = logistic.fit(x, y, l1=most)
     assert info.status == Status.CONVERGED and not params.weights.any()
     np.testing.assert_allclose(params.bias, np.log(y.mean() / (1 - y.mean())), rtol=1e-12)
     assert np.count_nonzero(logistic.fit(x, y, l1=most * (1 - 1e-6))[0].weights) == 1
@@ -154,6 +154,21 @@ def test_from_the_largest_on_all_is_0():
     most = losses.l1_max(losses.softmax, x, y, num_classes=3)
     counts = [np.count_nonzero(softmax.fit(x, y, l1=most * c)[0].weights) for c in (0.999, 1.001)]
     assert counts == [1, 0]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_at_the_largest_itself_all_is_0(dtype):
+    """Of a hundred draws without a signal none has a weight of the size of rounding."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(loc=1, size=(100, 400, 8)).astype(dtype)
+    y = rng.integers(2, size=(100, 400))
+
+    @jax.jit
+    @jax.vmap
+    def weights(x, y):
+        return logistic.fit(x, y, l1=losses.l1_max(losses.logistic, x, y))[0].weights
+
+    assert not np.any(weights(x, y))
 
 
 @pytest.mark.parametrize("name", FITS)
@@ -252,7 +267,10 @@ def test_second_derivatives_and_those_at_a_kink():
     def total(l1):
         return jnp.sum(logistic.fit(x, y, l1=l1)[0].weights)
 
-    assert jnp.isnan(jax.grad(total)(most))  # there is one to either side, another each
+    # There is one to either side, another each: that of a weight which is 0 is none.
+    assert jnp.isnan(jax.grad(total)(most)) and jnp.isnan(jax.jacfwd(total)(most))
+    in_x = jax.grad(lambda x: jnp.sum(logistic.fit(x, y, l1=most)[0].weights))(x)
+    assert jnp.isnan(in_x).any()
     assert jax.grad(total)(1.1 * most) == 0 and jnp.isfinite(jax.grad(total)(0.9 * most))
 
 

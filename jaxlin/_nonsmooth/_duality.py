@@ -157,7 +157,9 @@ def proved(spec: Spec, problem: Problem, kinks: Kinks, theta: jax.Array, moved: 
     ridge = jnp.where(penalty > 0, rest, 0)
     gap = rows + jnp.maximum(jnp.sum(sharp), 0) + jnp.sum(ridge)
     primal = value + jnp.sum(penalty * flat**2 / 2 + edge * flat)
-    reach = jnp.sqrt(2 * spec.loss.steepest * gap)
+    # A gap is known to rounding of the primal.
+    known = gap + float(jnp.finfo(gap.dtype).eps) * jnp.abs(primal)
+    reach = jnp.sqrt(2 * spec.loss.steepest * known)
     columns = jnp.broadcast_to(_size_of_columns(problem), theta.shape).reshape(-1)
     columns = _kinks.pulls(kinks, columns)
     relative = jnp.where(gap > 0, gap / jnp.where(primal > 0, primal, 1), 0)

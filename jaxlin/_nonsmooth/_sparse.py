@@ -196,13 +196,13 @@ def fit(
     if not isinstance(rows, _rows.Streamed) and rows.axis.name is None:
         solved = _lanes.in_chunks(solved)
     operands = jax.lax.stop_gradient((rows, l2, size, init, tol, max_steps, basis, usable))
-    shared, (rest, (theta, told, info, unsettled)) = solved(*operands)
+    shared, (rest, (theta, (told, unsure), info, unsettled)) = solved(*operands)
     problem = Problem(operands[0], *shared, *rest)
     if not spec.complete:  # the call is eager: not differentiated
         return _frame.left(problem, theta, spec.bias), info, unsettled & usable
     live, flat = _frame.live(problem, rows, l2), theta.reshape(-1)
     kinks = kinks_of(live, size)
-    data = live, kinks, _moves(live, kinks, flat)
+    data = live, kinks, _moves(live, kinks, flat), unsure.reshape(-1)
     # Elsewhere there may be a kink, where there is no derivative.
     proper = usable & (info.status <= Status.RANK_DEFICIENT) & told
     gradient, hessian = functools.partial(_gradient, spec), functools.partial(_hessian, spec)
@@ -242,8 +242,9 @@ def kinks_of(problem: Problem, size: Size) -> Kinks:
 
 
 def _solved(spec, problem, kinks, init, tol, max_steps):
-    """theta, whether which of it are 0 and the others' signs are for sure, an Info, and whether
-    only the complete program can tell.
+    """theta, what is for sure of it, an Info, and whether only the complete program can tell.
+
+    Whether which of it are 0 and the others' signs are; and which `(m, p)` are 0 that need not be.
     """
     start = _frame.enter(problem, init, spec.bias)
     found = _working.descend(spec, problem, kinks, start, tol, max_steps)
@@ -336,22 +337,24 @@ def _said(spec, problem, kinks, tol, max_steps, found, theta):
     info = Info(status.astype(jnp.int32), found.steps, objective, bound.gap)
     at_optimum = away & (_kinks.sizes(kinks, theta.reshape(-1)) > 0).reshape(theta.shape)
     told = jnp.all(zero | at_optimum | problem.free[None, :])
-    return theta, told, info, unsettled
+    unsure = (theta == 0) & ~zero & ~problem.free[None, :]
+    return theta, (told, unsure), info, unsettled
 
 
 def _gradient(spec: Spec, data: Any, flat: jax.Array) -> jax.Array:
     """0 at the optimum, of what is not 0 there; what is gives itself back, and moves nothing else.
 
-    So its derivative is symmetric, as `_implicit.root` takes it to be.
+    So its derivative is symmetric, as `_implicit.root` takes it to be. What is `unsure` may be at
+    either edge of its kink: it depends on all that moves it, so that it has no derivative.
     """
-    problem, kinks, moves = data
+    problem, kinks, moves, unsure = data
     some = jnp.where(moves, flat, 0)
     grad = _light.flat_gradient(spec, problem, some) + _kinks.slope(kinks, some)
-    return jnp.where(moves, grad, flat)
+    return jnp.where(moves | unsure, grad + jnp.where(unsure, kinks.l1, 0), flat)
 
 
 def _hessian(spec: Spec, flat: jax.Array, data: Any) -> jax.Array:
-    problem, kinks, moves = data
+    problem, kinks, moves, _ = data
     hess = _passes.measure(spec, problem, flat.reshape(-1, problem.spread.size))[1]
     curve = _kinks.curvature(kinks, flat)
     hess = hess if curve is None else hess + curve
@@ -364,5 +367,5 @@ def _moves(problem, kinks, flat):
 
 
 def _value(spec: Spec, data: Any, flat: jax.Array) -> jax.Array:
-    problem, kinks, _ = data
+    problem, kinks, *_ = data
     return _light.flat_value(spec, problem, flat) + _kinks.value(kinks, flat)

@@ -30,7 +30,7 @@ from jaxlin._base import _archive, _traits
 from jaxlin._files import _bar, _sheet, _source
 from jaxlin._files._source import Source
 from jaxlin._moments import _merged
-from jaxlin._nonsmooth import _streamed
+from jaxlin._nonsmooth import _size, _streamed
 from jaxlin._smooth import _descent
 from jaxlin._smooth._descent import State
 from jaxlin.types import Info
@@ -176,8 +176,10 @@ def fit(
     if num_classes is None:
         num_classes = options.pop("num_classes", None)
     traits = _traits.of(fit)
+    kinks = {name: options.pop(name, None) for name in ("l1", "groups", "num_groups")}
+    asked = _size.is_asked(**kinks)
     if traits.moments is not None:
-        if options.pop("l1", None) is not None:
+        if asked:
             raise TypeError("l1: not for closed forms; of a stream logistic and softmax take it")
         for name, given in {"state": state, "each": each, "checkpoint": checkpoint}.items():
             if given is not None:
@@ -191,8 +193,9 @@ def fit(
         )
     kept = _archive.Kept(checkpoint, state, each)
     with contextlib.closing(_bar.Bar(progress)) as bar:
-        way = _streamed.fit if options.get("l1") is not None else _descent.fit
-        return way(fit, source, num_classes, kept, bar, **options)
+        if asked:
+            return _streamed.fit(fit, source, num_classes, kept, bar, **kinks, **options)
+        return _descent.fit(fit, source, num_classes, kept, bar, **options)
 
 
 def moments_of(

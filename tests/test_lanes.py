@@ -58,13 +58,8 @@ def test_chunks_are_all_lanes(monkeypatch, lanes):
     fit, x, entries = lanes
 
     def slope(l2):
-        """Of one number of each lane."""
-
-        def number(l2):
-            weights = fit(x, l2)[0].weights
-            return jnp.sum(jnp.sin(weights), axis=tuple(range(1, weights.ndim)))
-
-        return jax.jacrev(number)(l2)
+        """Of three weights of each plane: a pass backwards is of one."""
+        return jax.jacrev(lambda l2: fit(x, l2)[0].weights[..., :: x.shape[-1] // 3])(l2)
 
     at_once, slopes = fit(x, 0.1), slope(0.1)
     chunk(monkeypatch, entries)
@@ -76,7 +71,7 @@ def test_chunks_are_all_lanes(monkeypatch, lanes):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-10)
     good = np.arange(len(x)) != 3
     np.testing.assert_allclose(slope(0.1)[good], slopes[good], rtol=1e-7, atol=1e-9)
-    assert np.isnan(slope(0.1)[3])
+    assert np.all(np.isnan(slope(0.1)[3]))
 
 
 def test_a_bad_lane_of_a_chunk_is_alone(monkeypatch, lanes):

@@ -340,7 +340,7 @@ def test_table_words():
 
 
 def test_features_that_an_l1_keeps_are_counted(write, tmp_path, monkeypatch):
-    """Two columns tell the classes, in folds of their own; the others are noise."""
+    """Of each fold those of a fit to its standardised training rows."""
     methods = [m for m in _evaluate.METHODS if m.chooses]
     monkeypatch.setattr(_evaluate, "METHODS", methods)
     rng = np.random.default_rng(0)

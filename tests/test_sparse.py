@@ -271,6 +271,10 @@ def test_second_derivatives_and_those_at_a_kink():
     assert jnp.isnan(jax.grad(total)(most)) and jnp.isnan(jax.jacfwd(total)(most))
     in_x = jax.grad(lambda x: jnp.sum(logistic.fit(x, y, l1=most)[0].weights))(x)
     assert jnp.isnan(in_x).any()
+    # A weight that is 0 without a kink has one: here its column is.
+    empty, l1 = np.where(np.arange(6) == 0, 0, x), np.where(np.arange(6) == 0, 0, 0.03)
+    slope = jax.grad(lambda l2: jnp.sum(logistic.fit(empty, y, l1=l1, l2=l2)[0].weights))(0.1)
+    assert jnp.isfinite(slope) and slope != 0
     assert jax.grad(total)(1.1 * most) == 0 and jnp.isfinite(jax.grad(total)(0.9 * most))
 
 

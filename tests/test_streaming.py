@@ -147,7 +147,7 @@ def test_statuses_and_options():
         (twice, y, None, {}, Status.RANK_DEFICIENT),
         (x, 0 * y, None, {}, Status.CLASS_TOO_SMALL),
         (holed, y, None, {"feature_mask": mask}, Status.CONVERGED),
-        (absent, y, weight, {}, Status.CONVERGED),
+        (absent, y, weight, {"l1": None}, Status.CONVERGED),
         (x, y, None, {"max_steps": 1}, Status.MAX_STEPS),
         (x, y / 2 + 0.25, None, {"bias": False}, Status.CONVERGED),
         (holed, y, None, {"feature_mask": mask, "l1": 0.02}, Status.CONVERGED),
@@ -314,6 +314,8 @@ def test_sources_that_are_none(tmp_path):
         streaming.fit(least_squares.fit, [(x, y)], l1=0.1)
     with pytest.raises(ValueError, match="l1: a stream takes it with at most 2,048 coefficients"):
         streaming.fit(logistic.fit, [(np.zeros((4, 2048)), y[:4])], l1=0.1)
+    with pytest.raises(ValueError, match="groups: expected l1 too"):
+        streaming.fit(logistic.fit, [(x, y)], groups=np.arange(D))
     with pytest.raises(ValueError, match="l1: expected finite numbers >= 0"):
         streaming.fit(logistic.fit, [(x, y)], l1=-0.1)
     with pytest.raises(TypeError, match=r"jaxlin\.svm\.fit cannot be streamed"):

@@ -107,7 +107,7 @@ def methods(k: int) -> list[Method]:
 class Program(NamedTuple):
     """A method, compiled for the shapes of one problem.
 
-    run: `(x, y, weight (n,)) -> ({"accuracy": (), ...}, status)`
+    run: `(x, y, weight (n,)) -> {"status": (), "accuracy": (), ...}`
     seconds: what compiling took
     """
 

@@ -336,8 +336,9 @@ def _said(spec, problem, kinks, tol, max_steps, found, theta):
     objective = jnp.where(separated, 0, bound.primal)
     info = Info(status.astype(jnp.int32), found.steps, objective, bound.gap)
     at_optimum = away & (_kinks.sizes(kinks, theta.reshape(-1)) > 0).reshape(theta.shape)
-    told = jnp.all(zero | at_optimum | problem.free[None, :])
-    unsure = (theta == 0) & ~zero & ~problem.free[None, :]
+    smooth = (kinks.l1 == 0).reshape(theta.shape)
+    told = jnp.all(zero | at_optimum | smooth)
+    unsure = (theta == 0) & ~(zero | smooth)
     return theta, (told, unsure), info, unsettled
 
 

@@ -6,6 +6,8 @@
 """
 
 from jaxlin import (
+    calibration,
+    conformal,
     datasets,
     distributed,
     features,
@@ -64,6 +66,8 @@ __all__ = [
     "Quadratic",
     "Status",
     "TiedGaussian",
+    "calibration",
+    "conformal",
     "datasets",
     "describe",
     "distributed",

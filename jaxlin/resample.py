@@ -3,16 +3,15 @@
 Whatever leaves rows out or counts them twice is one more row of a `(lanes, n)` array of training
 weights, so that all folds are one vmapped fit over a shared `x`. The first functions here make such
 weights: `kfold`, `bootstrap` and their like. The others run any fit with them: `refit`,
-`cross_validate`, `permutation_test`, `regularization_path`, `select`. What is to be learned from a
-fold's training rows alone is part of the fit: `on_standardized`, `on_balanced`.
+`cross_validate`, `held_out_scores`, `permutation_test`, `regularization_path`, `select`. What is to
+be learned from a fold's training rows alone is part of the fit: `on_standardized`, `on_balanced`.
 
 All run under jit and on further vmapped axes. Many lanes run so many at a time that what they hold
 stays in cache, chosen from the shapes unless `batch_size` says so. A `jax.vmap` of these functions
 has a bound too: the lanes that it adds go a few at a time where together they would hold more, or,
 by closed forms, one by one. A bare `jax.vmap` of a fit holds every lane at once. Options of a fit
 go as keywords, so that one compile serves all their values: a lambda made anew compiles anew.
-Groups elsewhere: draw groups and index, `bootstrap(key, num_sites, draws=1000)[:, site]`,
-`leave_one_out(num_runs)[:, run]`.
+To leave out each group by itself, index: `leave_one_out(num_runs)[:, run]`.
 
 Closed forms take the statistics of all lanes from one product, exactly: `lda.fit`, `qda.fit` and
 `least_squares.fit` in `refit` and `cross_validate`, the first and the last also in
@@ -23,10 +22,12 @@ function among the options, or (permutations apart) fewer than 256 lanes.
 Shapes: `n` examples, `d` features, `k` classes.
 """
 
+import functools
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxlin._base import _checks, _codes, _options, _platform, _words
 from jaxlin._batch import _draws, _folds, _paths, _prepared
@@ -100,7 +101,7 @@ def stratified_kfold(key: jax.Array, y: Any, *, folds: int) -> jax.Array:
     return _draws.stratified_kfold(key, y, _number_of_folds(folds, len(y)))
 
 
-def group_kfold(groups: Any, *, folds: int) -> jax.Array:
+def group_kfold(groups: Any, *, folds: int, key: jax.Array | None = None) -> jax.Array:
     """Deal whole groups of rows into folds: no group is in training and held out at once.
 
     The largest group first, each into the fold with the fewest rows so far.
@@ -108,6 +109,8 @@ def group_kfold(groups: Any, *, folds: int) -> jax.Array:
     Args:
       groups: `(n,)` integers of any size, equal for rows of one group; they may be traced.
       folds: the number of folds, static, from 2 to n.
+      key: a PRNG key, by which groups of one size are dealt at random; without it in the order of
+        their numbers.
 
     Returns:
       Training weights `(folds, n)`: 1 trains, 0 is held out. With fewer groups than folds some hold
@@ -124,7 +127,47 @@ def group_kfold(groups: Any, *, folds: int) -> jax.Array:
       [[1.0, 1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.0, 1.0]]
     """
     groups = _codes.ids(groups, "groups")
-    return _draws.group_kfold(groups, _number_of_folds(folds, len(groups)))
+    return _draws.group_kfold(key, groups, _number_of_folds(folds, len(groups)))
+
+
+@_words.keyed
+def stratified_group_kfold(
+    key: jax.Array, y: Any, groups: Any, *, folds: int, num_classes: int | None = None
+) -> jax.Array:
+    """Deal whole groups of rows into folds, so that each has its share of every class.
+
+    The group whose classes are the least even first, each into the fold that makes the classes'
+    shares vary least over the folds; of equals into the one with the least.
+
+    Args:
+      key: a PRNG key: the order of groups that are as even as each other.
+      y: `(n,)` class indices.
+      groups: `(n,)` integers of any size, equal for rows of one group; they may be traced.
+      folds: the number of folds, static, from 2 to n.
+      num_classes: k, static; eagerly by default 1 + the largest label.
+
+    Returns:
+      Training weights `(folds, n)`: 1 trains, 0 is held out. With fewer groups than folds some hold
+      nothing out.
+
+    Raises:
+      ValueError: `folds` is not from 2 to n, or shapes do not agree.
+      TypeError: y or groups hold no integers.
+
+    Example:
+      >>> import jax
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import resample
+      >>> y, groups = jnp.array([0, 0, 0, 0, 1, 1, 1, 1]), jnp.array([0, 0, 1, 1, 2, 2, 3, 3])
+      >>> weights = resample.stratified_group_kfold(jax.random.key(0), y, groups, folds=2)
+      >>> weights[:, y == 1].sum(1).tolist(), weights.sum(1).tolist()
+      ([2.0, 2.0], [4.0, 4.0])
+    """
+    y = _checks.array(y, "y")
+    _checks.refuse_inexact(y)
+    groups = _rows_of(groups, y, "groups")
+    k = _checks.number_of_classes(num_classes, y)
+    return _draws.stratified_group_kfold(key, y, groups, _number_of_folds(folds, len(y)), k)
 
 
 def leave_one_out(n: int) -> jax.Array:
@@ -149,16 +192,18 @@ def leave_one_out(n: int) -> jax.Array:
 
 
 @_words.keyed
-def bootstrap(key: jax.Array, n: int, *, draws: int) -> jax.Array:
+def bootstrap(key: jax.Array, n: int, *, draws: int, groups: Any = None) -> jax.Array:
     """How often each row occurs among n rows drawn with replacement (Efron, 1979).
 
     Args:
       key: a PRNG key.
       n: the number of rows, static.
       draws: the number of samples, static.
+      groups: `(n,)` integers of any size: whole groups are drawn, as many as there are.
 
     Returns:
-      Counts `(draws, n)` in the default float dtype; each row sums to n.
+      Counts `(draws, n)` in the default float dtype; each row sums to n, unless groups are of
+      different sizes.
 
     Raises:
       ValueError: `n` or `draws` is less than 1.
@@ -169,11 +214,13 @@ def bootstrap(key: jax.Array, n: int, *, draws: int) -> jax.Array:
       >>> resample.bootstrap(jax.random.key(0), 5, draws=3).sum(1).tolist()
       [5.0, 5.0, 5.0]
     """
-    return _draws.bootstrap(key, _at_least(n, 1, "n"), _at_least(draws, 1, "draws"))
+    n = _at_least(n, 1, "n")
+    groups = _rows_of(groups, range(n), "groups")
+    return _draws.bootstrap(key, n, _at_least(draws, 1, "draws"), groups)
 
 
 @_words.keyed
-def bayesian_bootstrap(key: jax.Array, n: int, *, draws: int) -> jax.Array:
+def bayesian_bootstrap(key: jax.Array, n: int, *, draws: int, groups: Any = None) -> jax.Array:
     """Weights of rows drawn from a flat Dirichlet distribution (Rubin, 1981).
 
     Smooth where `bootstrap` counts: no row vanishes, and no class does.
@@ -182,6 +229,7 @@ def bayesian_bootstrap(key: jax.Array, n: int, *, draws: int) -> jax.Array:
       key: a PRNG key.
       n: the number of rows, static.
       draws: the number of samples, static.
+      groups: `(n,)` integers of any size: the rows of a group have one weight.
 
     Returns:
       Positive weights `(draws, n)` in the default float dtype; each row sums to n.
@@ -195,7 +243,9 @@ def bayesian_bootstrap(key: jax.Array, n: int, *, draws: int) -> jax.Array:
       >>> resample.bayesian_bootstrap(jax.random.key(0), 4, draws=2).sum(1).round(5).tolist()
       [4.0, 4.0]
     """
-    return _draws.bayesian_bootstrap(key, _at_least(n, 1, "n"), _at_least(draws, 1, "draws"))
+    n = _at_least(n, 1, "n")
+    groups = _rows_of(groups, range(n), "groups")
+    return _draws.bayesian_bootstrap(key, n, _at_least(draws, 1, "draws"), groups)
 
 
 def balanced(y: Any, *, num_classes: int | None = None, sample_weight: Any = None) -> jax.Array:
@@ -238,14 +288,21 @@ def balanced(y: Any, *, num_classes: int | None = None, sample_weight: Any = Non
 
 
 @_words.keyed
-def permutations(key: jax.Array, y: Any, *, draws: int, strata: Any = None) -> jax.Array:
-    """The labels dealt out anew, among all rows or within each stratum.
+def permutations(
+    key: jax.Array, y: Any, *, draws: int, strata: Any = None, groups: Any = None
+) -> jax.Array:
+    """The labels dealt out anew, among all rows, within each stratum, or by whole groups.
+
+    Where every group has one label, groups exchange it whatever their sizes. Otherwise groups with
+    as many rows exchange their labels in the order of their rows.
 
     Args:
       key: a PRNG key.
       y: `(n,)`, or `(n, k)` soft labels.
       draws: the number of permutations, static.
       strata: `(n,)` integers of any size: labels move between rows of the same number only.
+      groups: `(n,)` integers of any size: the labels of a group move together; the rows of a group
+        that are in another stratum are another group.
 
     Returns:
       `(draws, *y.shape)`.
@@ -265,8 +322,10 @@ def permutations(key: jax.Array, y: Any, *, draws: int, strata: Any = None) -> j
     y = _codes.exactly(y, "y")
     if y.ndim < 1:
         raise ValueError(f"y: expected shape (n,), got {y.shape}")
-    strata = _strata(strata, y)
-    return _draws.permutations(key, y, strata, _at_least(draws, 1, "draws"))
+    strata, groups = (
+        _rows_of(ids, y, name) for ids, name in ((strata, "strata"), (groups, "groups"))
+    )
+    return _draws.permutations(key, y, strata, groups, _at_least(draws, 1, "draws"))
 
 
 def pad(datasets: Any) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
@@ -425,17 +484,61 @@ def cross_validate(
       ([1.0, 1.0], [1.0, 1.0])
     """
     _words.refuse_other_metric(metric)
-    problem = _folds.given(fit, x, y, weights, sample_weight, options)
-    if held_out is not None:
-        weights = problem.weights
-        held_out = _checks.shaped(held_out, weights.shape, weights.dtype, "held_out")
-    size = _folds.at_once(problem, problem.folds, batch_size)
-    closed = _folds.by_weights(fit, problem.options, problem.data[0], problem.folds) is not None
-    static = (fit, metric, problem.static, size)
-    lanes = problem.weights, held_out
+    given = (fit, x, y, weights, held_out, sample_weight, batch_size, options)
+    problem, held_out, size, closed = _folds_of(*given)
+    static, lanes = (fit, metric, problem.static, size), (problem.weights, held_out)
     values, info = _folds.run(_folds.cross_validate, static, problem, size, closed, *lanes)
     _folds.raise_if_invalid(fit, info, problem)
     return values, info
+
+
+@_options.explained
+def held_out_scores(
+    fit: Fit,
+    x: Any,
+    y: Any,
+    weights: Any,
+    *,
+    held_out: Any = None,
+    sample_weight: Any = None,
+    batch_size: int | None = None,
+    **options: Any,
+) -> tuple[jax.Array, Info]:
+    """The score of each row by the fold that left it out.
+
+    What a metric or a calibration of all rows needs, such as the area under the curve where every
+    fold holds out one row: `metrics.roc_auc(scores, y)`. Scores of several folds are those of
+    several fits, whose thresholds may differ.
+
+    Args:
+      fit, x, y, weights, held_out, sample_weight, batch_size: as in `cross_validate`.
+      **options: handed to the fit, numbers among them traced: `functools.partial(fit, ...)` keeps
+        them static. `num_classes` may be left out, eagerly.
+
+    Returns:
+      `(scores, info)`: `(n,)`, or `(n, k)`, those of `jaxlin.scores`, with `offset` added where
+      that is among the options; of a row held out by several folds the mean, of one that none
+      holds out, or of weight 0, NaN, and so where the fit is INVALID_DATA; and the Info of each
+      fold.
+
+    Raises:
+      ValueError: as `cross_validate`.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import lda, metrics, resample
+      >>> x, y = jnp.arange(8.0)[:, None], jnp.array([0, 0, 0, 1, 0, 1, 1, 1])
+      >>> folds = resample.leave_one_out(8)
+      >>> scores, info = resample.held_out_scores(lda.fit, x, y, folds, num_classes=2)
+      >>> float(metrics.roc_auc(scores, y))
+      0.8125
+    """
+    given = (fit, x, y, weights, held_out, sample_weight, batch_size, options)
+    problem, held_out, size, closed = _folds_of(*given)
+    static, lanes = (fit, problem.static, size), (problem.weights, held_out)
+    scores, info = _folds.run(_folds.held_out_scores, static, problem, size, closed, *lanes)
+    _folds.raise_if_invalid(fit, info, problem)
+    return scores, info
 
 
 @_options.explained
@@ -450,6 +553,7 @@ def permutation_test(
     *,
     draws: int,
     strata: Any = None,
+    groups: Any = None,
     larger_is_better: Any = None,
     sample_weight: Any = None,
     batch_size: int | None = None,
@@ -458,18 +562,16 @@ def permutation_test(
     """How often labels dealt at random are predicted as well as those observed.
 
     The value is the mean of the metric over the folds; the null distribution is the same with the
-    labels of the rows that have weight permuted. The same key permutes every lane of a vmap alike:
-    over many datasets, `null.max(0)` is the distribution of the maximum statistic, those left out
-    whose value is NaN.
+    labels of the rows that have weight permuted. The same key permutes every lane of a vmap alike,
+    so that `maximum_statistic` corrects for the many datasets of a vmap.
 
     Args:
       key: a PRNG key.
       fit, metric, x, y, weights, sample_weight: as in `cross_validate`.
       draws: the number of permutations, static.
-      strata: `(n,)` integers of any size: labels move between rows of the same number only.
+      strata, groups: `(n,)` integers of any size, as in `permutations`.
       larger_is_better: static; False for a loss, and a tree of bools for a tree of metrics of both
-        kinds. By default so for `metrics.log_loss` and `metrics.brier`, and True for any other
-        metric.
+        kinds. By default as `select` has it.
       batch_size: permutations at a time; by default chosen from the shapes.
       **options: handed to the fit, numbers among them traced: `functools.partial(fit, ...)` keeps
         them static. `num_classes` may be left out, eagerly.
@@ -497,7 +599,10 @@ def permutation_test(
     """
     _words.refuse_other_metric(metric)
     problem = _folds.given(fit, x, y, weights, sample_weight, options)
-    strata, draws, folds = _strata(strata, x), _at_least(draws, 1, "draws"), problem.folds
+    strata, groups = (
+        _rows_of(ids, x, name) for ids, name in ((strata, "strata"), (groups, "groups"))
+    )
+    draws, folds = _at_least(draws, 1, "draws"), problem.folds
     closed = _folds.by_labels(fit, problem.options, problem.data[0]) is not None
     if batch_size is None:
         # A closed form has no Hessian to hold, and fewer columns.
@@ -505,13 +610,53 @@ def permutation_test(
         batch_size = max(1, most // folds)
     size = _folds.at_once(problem, draws, batch_size)
     static = (fit, metric, problem.static, draws, size)
-    arguments = (problem.weights, key, strata)
+    arguments = (problem.weights, key, strata, groups)
     found = _folds.run(_folds.permutation_test, static, problem, size * folds, closed, *arguments)
     value, info = jax.tree.map(lambda a: a[0], found)
     null = jax.tree.map(lambda a: a[1:], found[0])
     _folds.raise_if_invalid(fit, info, problem)
     larger = jax.tree.broadcast(_folds.larger_is_better(metric, larger_is_better), value)
     return value, null, jax.tree.map(_p_value, value, null, larger)
+
+
+@functools.partial(jax.jit, static_argnames="larger_is_better")
+def maximum_statistic(values: Any, null: Any, *, larger_is_better: bool = True) -> jax.Array:
+    """P-values of many tests at once, by the largest value of each draw (Westfall, Young, 1993).
+
+    p_j = (1 + draws whose largest value over all tests is at least values_j) / (1 + draws). The
+    chance that any of them is at most alpha where there is nothing to find is at most alpha,
+    however the tests depend on each other. The draws must be the same relabelling in every test: a
+    vmap of `permutation_test` over datasets, with one key, makes such ones.
+
+    Args:
+      values: `(...)`, one for each test.
+      null: `(..., draws)`.
+      larger_is_better: static; False for a loss, of which the least counts.
+
+    Returns:
+      `(...)`, NaN where a value is NaN: such a test is left out. A draw worse by no more than 100
+      units of rounding is as good, and one that is NaN in all tests too.
+
+    Raises:
+      ValueError: shapes that do not agree.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import resample
+      >>> values, null = jnp.array([0.9, 0.6]), jnp.array([[0.5, 0.7, 0.6], [0.4, 0.5, 0.8]])
+      >>> resample.maximum_statistic(values, null).tolist()
+      [0.25, 0.75]
+    """
+    values, null = _checks.real(values, "values"), _checks.real(null, "null")
+    if null.ndim != values.ndim + 1 or null.shape[:-1] != values.shape:
+        raise ValueError(f"null: expected shape {values.shape} and draws, got {null.shape}")
+    left_out = jnp.isnan(values)[..., None] | jnp.isnan(null)
+    worst = -jnp.inf if larger_is_better else jnp.inf
+    null = jnp.where(left_out, worst, null).reshape(-1, null.shape[-1])
+    best = jnp.max(null, axis=0) if larger_is_better else jnp.min(null, axis=0)
+    best = jnp.where(best == worst, jnp.nan, best)
+    best = best.reshape(-1, *(1,) * values.ndim)
+    return _p_value(values, best, larger_is_better)
 
 
 @_options.explained
@@ -579,6 +724,7 @@ def select(
     l1: Any = None,
     larger_is_better: bool | None = None,
     one_standard_error: bool = False,
+    pooled: bool = False,
     sample_weight: Any = None,
     batch_size: int | None = None,
     **options: Any,
@@ -598,9 +744,11 @@ def select(
       fit, metric, x, y, weights, sample_weight: as in `cross_validate`.
       l2, l1: `(m,)` penalties, or `(m, d)`, one per feature; in any order. Both of one length are
         m pairs, of an elastic net; one number goes with all of the other.
-      larger_is_better: static; False for a loss. By default so for `metrics.log_loss` and
-        `metrics.brier`, and True for any other metric.
+      larger_is_better: static; False for a loss. By default so for the losses of `metrics`
+        (`log_loss`, `brier`, `expected_cost`, `calibration_error`), and True for any other metric.
       one_standard_error: static, whether that rule decides.
+      pooled: static, whether the scores of all folds are judged together, as by the area under the
+        curve where each fold holds out one row; a row that several hold out by its mean score.
       batch_size: fits at a time; by default chosen from the shapes.
       **options: handed to the fit, numbers among them traced: `functools.partial(fit, ...)` keeps
         them static. `num_classes` may be left out, eagerly.
@@ -634,7 +782,10 @@ def select(
     penalties, options = _penalties(fit, options, l2=l2, l1=l1)
     problem = _folds.given(fit, x, y, weights, sample_weight, options, penalties)
     penalties = jax.tree.map(lambda a: a.astype(problem.dtype), penalties)
-    rule = (bool(_folds.larger_is_better(metric, larger_is_better)), bool(one_standard_error))
+    if pooled and one_standard_error:
+        raise ValueError("pooled: one value has no standard error; leave one_standard_error out")
+    larger = bool(_folds.larger_is_better(metric, larger_is_better))
+    rule = (larger, bool(one_standard_error))
     # A fit of all rows to each penalty is one fold more, and no program of its own.
     most = at_once = _folds.at_once(problem, _count(penalties) * (1 + problem.folds), batch_size)
     if batch_size is None and _platform.on_one_cpu() and not problem.together:
@@ -642,7 +793,8 @@ def select(
         at_once = min(_folds.SIDE_BY_SIDE, most) if _folds.is_warm(fit, problem.options) else most
     static = (fit, metric, problem.static, rule, most, at_once)
     others, l2 = (problem.weights, penalties), penalties.get("l2")
-    found = _folds.run(_folds.select, static, problem, at_once, False, *others, l2=l2)
+    choose = _folds.select_by_pooled if pooled else _folds.select
+    found = _folds.run(choose, static, problem, at_once, False, *others, l2=l2)
     infos = jax.tree.map(lambda a: a[:, :-1], found.infos)
     each = jax.tree.map(lambda a: jnp.repeat(a, problem.folds, axis=0), penalties)
     _folds.raise_if_invalid(fit, infos, problem, each)
@@ -715,13 +867,26 @@ def on_balanced(fit: Fit) -> Fit:
     return _prepared.on_balanced(fit)
 
 
-def _strata(strata: Any, rows: Any) -> jax.Array | None:
-    if strata is None:
+def _folds_of(fit: Fit, *given: Any) -> tuple:
+    """What a fold is run on, which rows judge it, how many go at once, and if by closed forms."""
+    x, y, weights, held_out, sample_weight, batch_size, options = given
+    problem = _folds.given(fit, x, y, weights, sample_weight, options)
+    if held_out is not None:
+        shape = (problem.folds, len(problem.data[0]))
+        held_out = _checks.shaped(held_out, shape, problem.dtype, "held_out")
+    size = _folds.at_once(problem, problem.folds, batch_size)
+    closed = _folds.by_weights(fit, problem.options, problem.data[0], problem.folds) is not None
+    return problem, held_out, size, closed
+
+
+def _rows_of(ids: Any, rows: Any, name: str) -> jax.Array | None:
+    """Ids of rows, one for each of `rows`, if there are any."""
+    if ids is None:
         return None
-    strata, n = _codes.ids(strata, "strata"), jnp.shape(rows)[0]
-    if strata.shape != (n,):
-        raise ValueError(f"strata: expected shape ({n},), got {strata.shape}")
-    return strata
+    ids, n = _codes.ids(ids, name), np.shape(rows)[0]
+    if ids.shape != (n,):
+        raise ValueError(f"{name}: expected shape ({n},), got {ids.shape}")
+    return ids
 
 
 def _at_least(value: Any, least: int, name: str) -> int:

@@ -2373,8 +2373,8 @@ FAULTS = [
         "_batch/_folds.py",
         (
             "a loss is taken for a gain",
-            "return metric not in (metrics.log_loss, metrics.brier)",
-            "return metric not in (metrics.log_loss,)",
+            "LOSSES = (metrics.log_loss, metrics.brier, ",
+            "LOSSES = (metrics.log_loss, ",
             "resample::losses_are_known_to_be_losses",
         ),
         (
@@ -2385,8 +2385,8 @@ FAULTS = [
         ),
         (
             "the labels that are given are not among those of the draws",
-            "return jnp.where(given, y, _draws.permuted(key, y, strata))",
-            "return _draws.permuted(key, y, strata)",
+            "return jnp.where(given, y, _draws.permuted(key, y, strata, groups))",
+            "return _draws.permuted(key, y, strata, groups)",
             "resample::a_permutation_test_by_closed_form_is_the_loop",
         ),
         (
@@ -2541,15 +2541,33 @@ FAULTS = [
         ),
         (
             "the smallest group first",
-            "largest_first = jnp.argsort(-size, stable=True)",
-            "largest_first = jnp.argsort(size, stable=True)",
+            "drawn[jnp.argsort(-size[drawn], stable=True)]",
+            "drawn[jnp.argsort(size[drawn], stable=True)]",
             "resample::the_largest_groups_are_dealt_first",
         ),
         (
             "the last row is never drawn",
-            "rows = jax.random.randint(key, (n,), 0, n)",
-            "rows = jax.random.randint(key, (n,), 0, n - 1)",
+            "drawn = jax.random.randint(key, (n,), 0, count)",
+            "drawn = jax.random.randint(key, (n,), 0, count - 1)",
             "resample::bootstraps_count_rows",
+        ),
+        (
+            "slots without a group are drawn",
+            "count = n if groups is None else jnp.max(rank) + 1",
+            "count = n",
+            "groups::bootstraps_of_groups_draw_whole_groups",
+        ),
+        (
+            "a group goes where the most is",
+            "jnp.where(least, jnp.sum(total, axis=1), jnp.inf)",
+            "jnp.where(least, -jnp.sum(total, axis=1), jnp.inf)",
+            "groups::folds_of_groups_are_as_even_in_the_classes_as_scikit_learns",
+        ),
+        (
+            "labels of a group go to groups of any size",
+            "kind = ranks(kind, jnp.where(alike, 0, size))",
+            "kind = ranks(kind)",
+            "groups::labels_that_differ_in_a_group_move_to_groups_of_its_size",
         ),
     ),
     *of(
@@ -2669,19 +2687,83 @@ FAULTS = [
         ),
     ),
     *of(
-        "metrics.py",
+        "_scores/_ranked.py",
         (
-            "negatives of equal score are below",
-            "(below[first] + below[last]) / 2",
-            "below[last]",
+            "positives of equal score are above",
+            "(jnp.cumsum(here) - here / 2)[at.place]",
+            "jnp.cumsum(here)[at.place]",
             "metrics::the_area_is_what_it_says",
         ),
         (
+            "-0 is less than 0",
+            "jnp.where(scores == 0, 0, jax.lax.stop_gradient(scores))",
+            "jax.lax.stop_gradient(scores)",
+            "metrics::ties_go_to_the_lower_class",
+        ),
+        (
+            "a row without weight has a score",
+            "jnp.where(weight == 0, largest, ",
+            "jnp.where(weight < 0, largest, ",
+            "metrics::curves_are_those_of_scikit_learn",
+        ),
+        (
+            "odds of the others by subtraction",
+            "jnp.where(scores == top, top - rest, known)",
+            "known",
+            "metrics::the_order_of_classes_is_no_part_of_their_odds",
+        ),
+    ),
+    *of(
+        "_scores/_bins.py",
+        (
+            "an edge belongs to the bin above",
+            "p[:, None] > edges[None, :]",
+            "p[:, None] >= edges[None, :]",
+            "metrics::an_edge_belongs_to_the_bin_below_it",
+        ),
+        (
+            "shares are compared to the last bit",
+            " - ULPS * jnp.finfo(p.dtype).eps",
+            "",
+            "metrics::an_edge_belongs_to_the_bin_below_it",
+        ),
+    ),
+    *of(
+        "_scores/_measures.py",
+        (
             "truth in the columns",
-            "counts.at[rows.y, _predicted(rows.scores)]",
-            "counts.at[_predicted(rows.scores), rows.y]",
+            "counts.at[rows.y, _judged.predicted(rows.scores)]",
+            "counts.at[_judged.predicted(rows.scores), rows.y]",
             "metrics::multiclass_metrics_are_those_of_scikit_learn",
         ),
+        (
+            "precision is weighed with recall the other way",
+            "square * truth + told",
+            "truth + square * told",
+            "metrics::more_of_two_classes_is_that_of_scikit_learn",
+        ),
+        (
+            "what others have is 1 less the own",
+            "return jnp.sum(share[None, :] * (1 - jnp.eye(len(share), dtype=share.dtype)), axis=1)",
+            "return 1 - share",
+            "metrics::more_of_two_classes_is_that_of_scikit_learn",
+        ),
+        (
+            "the middle of two large scores is infinite",
+            "above / 2 + below / 2",
+            "(above + below) / 2",
+            "metrics::thresholds_between_the_largest_scores",
+        ),
+        (
+            "the variance is of all rows of the bin",
+            "others = weight * unit - 1",
+            "others = weight * unit",
+            "metrics::a_row_of_weight_two_is_the_row_twice",
+            "metrics::the_debiased_error_of_calibrated_scores_is_nothing_on_average",
+        ),
+    ),
+    *of(
+        "_scores/_judged.py",
         (
             "ties are class 1",
             "(scores > 0 if scores.ndim == 1",

@@ -21,6 +21,8 @@ import pytest
 
 import jaxlin
 from jaxlin import (
+    calibration,
+    conformal,
     datasets,
     features,
     fisher,
@@ -246,6 +248,27 @@ def _solve(solver: Callable) -> Callable:
     return lambda init, target: solver(bowl, init, (target,), max_steps=50)
 
 
+def weighing(f: Callable, **keywords: Any) -> Callable:
+    """With weights as the last argument."""
+    return lambda *given: f(*given[:-1], sample_weight=given[-1], **keywords)
+
+
+def uniform(*shape: int) -> Callable[[np.random.Generator], np.ndarray]:
+    return lambda rng: np.asarray(rng.uniform(size=shape))
+
+
+def chances(rng: np.random.Generator) -> np.ndarray:
+    """`(N, K)`, probabilities."""
+    powers = np.exp(rng.normal(size=(N, K)))
+    return powers / powers.sum(1, keepdims=True)
+
+
+def strange_rows(rng: np.random.Generator) -> conformal.Lac:
+    levels = np.sort(rng.uniform(size=(1, N)))
+    return conformal.Lac(levels, np.arange(N, 0, -1.0)[None, :])
+
+
+COSTS = [[0.0, 1.0], [3.0, 0.5]]
 START = (normal(D), normal(D))
 
 CASES: dict[str, list[Case]] = {
@@ -253,6 +276,46 @@ CASES: dict[str, list[Case]] = {
     "svm.fit_dual": [Case(functools.partial(svm.fit_dual, l2=0.1, tol=1e-14), overlapping)],
     # Of three points of which the middle one is of the other class the proof is unique.
     "svm.farkas": [case(lambda x: svm.farkas(jnp.sort(x, axis=0), np.arange(3) % 2), normal(3, 1))],
+    "calibration.fit_temperature": [
+        case(f, *data, some_weights)
+        for f in (weighing(calibration.fit_temperature),)
+        for data in ((normal(N), classes(2, N)), (normal(N, K), classes(K, N)))
+    ],
+    **{
+        f"calibration.{f.__name__}": [case(weighing(f), normal(N), classes(2, N), some_weights)]
+        for f in (calibration.fit_platt, calibration.fit_isotonic)
+    },
+    "calibration.fit_cross": [
+        case(
+            functools.partial(calibration.fit_cross, mean_difference, calibration.fit_temperature),
+            normal(N, D),
+            classes(2, N),
+            classes(2, 4, N),
+        )
+    ],
+    **{
+        f"calibration.{f.__name__}": [
+            case(
+                lambda slope, intercept, scores, f=f: f(
+                    calibration.Platt(slope, intercept), scores
+                ),
+                *params,
+            )
+            for params in (
+                (positive(), normal(), normal(N)),
+                (positive(K), normal(K), normal(N, K)),
+            )
+        ]
+        for f in (calibration.scores, calibration.probabilities)
+    },
+    "conformal.lac": [case(conformal.lac, chances)],
+    "conformal.aps": [case(conformal.aps, chances)],
+    "conformal.fit": [
+        case(weighing(conformal.fit, score=score), chances, classes(K, N), some_weights)
+        for score in (conformal.lac, conformal.aps)
+    ],
+    "conformal.p_values": [case(conformal.p_values, strange_rows, chances)],
+    "conformal.sets": [case(conformal.sets, strange_rows, chances, coverage=0.8)],
     "datasets.separable": [case(lambda key: datasets.separable(key, N, D), a_key)],
     "datasets.gaussians": [case(lambda key: datasets.gaussians(key, N, D), a_key)],
     "datasets.ball": [case(lambda key: datasets.ball(key, N, D), a_key)],
@@ -329,6 +392,29 @@ CASES: dict[str, list[Case]] = {
         case(metrics.confusion, normal(N), classes(2, N), num_classes=2),
         case(metrics.confusion, normal(N, K), classes(K, N)),
     ],
+    "metrics.expected_cost": [
+        case(weighing(metrics.expected_cost, costs=COSTS), normal(N), classes(2, N), some_weights),
+        case(metrics.expected_cost, normal(N, 2), classes(2, N), costs=COSTS),
+    ],
+    "metrics.best_threshold": [
+        case(weighing(metrics.best_threshold, costs=COSTS), normal(N), classes(2, N), some_weights)
+    ],
+    **{
+        f"metrics.{f.__name__}": [
+            case(weighing(f), normal(N, K), classes(K, N), some_weights),
+        ]
+        for f in (metrics.roc_auc_one_vs_rest, metrics.roc_auc_one_vs_one)
+    },
+    **{
+        f"metrics.{f.__name__}": [
+            case(weighing(f, num_classes=2), normal(N), classes(2, N), some_weights),
+        ]
+        for f in (metrics.balanced_accuracy, metrics.f_beta, metrics.matthews)
+    },
+    **{
+        f"metrics.{f.__name__}": [case(f, uniform(N), num_bins=5)]
+        for f in (metrics.equal_width, metrics.equal_mass)
+    },
     "multiclass.probabilities": [case(multiclass.probabilities, planes, normal(N, D))],
     "probes.sweep": [
         case(
@@ -354,6 +440,23 @@ CASES: dict[str, list[Case]] = {
     "resample.stratified_kfold": [case(resample.stratified_kfold, a_key, classes(2, N), folds=4)],
     "pairwise.pairs": [case(lambda x: (x, *pairwise.pairs(K)), normal(N))],
     "resample.group_kfold": [case(resample.group_kfold, classes(5, N), folds=3)],
+    "resample.stratified_group_kfold": [
+        case(
+            functools.partial(resample.stratified_group_kfold, folds=3, num_classes=K),
+            a_key,
+            classes(K, N),
+            classes(5, N),
+        )
+    ],
+    "resample.maximum_statistic": [case(resample.maximum_statistic, normal(3), normal(3, 9))],
+    "resample.held_out_scores": [
+        case(
+            functools.partial(resample.held_out_scores, mean_difference),
+            normal(N, D),
+            classes(2, N),
+            classes(2, 4, N),
+        )
+    ],
     "resample.leave_one_out": [case(lambda x: x @ resample.leave_one_out(N), normal(D, N))],
     "resample.bootstrap": [case(lambda key: resample.bootstrap(key, N, draws=3), a_key)],
     "resample.bayesian_bootstrap": [

@@ -17,7 +17,7 @@ from tests import public
 from tests.public import FITS, FUNCTIONS, MODULES, thorough
 
 # What may come before `params` or `x`: a key, and functions to be called with them.
-LEADING = {"key", "loss", "function", "rule", "fit", "metric"}
+LEADING = {"calibrate", "key", "loss", "function", "rule", "fit", "metric"}
 LEADING |= {"solver", "scaler", "direction", "axes"}
 
 

@@ -23,9 +23,9 @@ FOLDS = resample.kfold(KEY, N, folds=3)
 PLANE, _ = logistic.fit(X, Y, l2=0.1)
 
 
-def validated(strata):
+def validated(**ids):
     given = (public.mean_difference, metrics.accuracy, X, Y, FOLDS)
-    return resample.permutation_test(KEY, *given, draws=5, strata=strata)
+    return resample.permutation_test(KEY, *given, draws=5, **ids)
 
 
 def clustered(clusters):
@@ -38,7 +38,16 @@ IDS = {
     ("resample.group_kfold", "groups"): functools.partial(resample.group_kfold, folds=3),
     ("resample.stratified_kfold", "y"): lambda y: resample.stratified_kfold(KEY, y, folds=3),
     ("resample.permutations", "strata"): lambda s: resample.permutations(KEY, Y, draws=3, strata=s),
-    ("resample.permutation_test", "strata"): validated,
+    ("resample.permutations", "groups"): lambda g: resample.permutations(KEY, Y, draws=3, groups=g),
+    ("resample.permutation_test", "strata"): lambda s: validated(strata=s),
+    ("resample.permutation_test", "groups"): lambda g: validated(groups=g),
+    ("resample.stratified_group_kfold", "groups"): lambda g: resample.stratified_group_kfold(
+        KEY, Y, g, folds=3
+    ),
+    ("resample.bootstrap", "groups"): lambda g: resample.bootstrap(KEY, N, draws=3, groups=g),
+    ("resample.bayesian_bootstrap", "groups"): lambda g: resample.bayesian_bootstrap(
+        KEY, N, draws=3, groups=g
+    ),
     ("inference.sandwich", "clusters"): clustered,
 }
 FEW = np.array([4, 0, 2, 5, 1, 3] * 4)

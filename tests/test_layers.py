@@ -12,12 +12,13 @@ PACKAGE = pathlib.Path(jaxlin.__file__).parent
 
 # Private code lives in folders that are its layers: each imports from those above it here, and from
 # the public vocabulary.
-LAYERS = ["_base", "_linalg", "_data", "_files", "_moments", "_batch", "_smooth"]
+LAYERS = ["_base", "_linalg", "_scores", "_data", "_files", "_moments", "_batch", "_smooth"]
 LAYERS += ["_nonsmooth", "_margin", "_infer", "_cli"]
 VOCABULARY = ["types", "labels", "linear", "quadratic", "pairwise", "losses", "updates", "features"]
 VOCABULARY += ["metrics", "moments", "gaussian", "datasets", "solvers"]
 METHODS = ["perceptron", "least_squares", "fisher", "lda", "qda", "logistic", "softmax", "svm"]
 OF_FITS = ["multiclass", "resample", "probes", "inference", "distributed", "streaming"]
+OF_FITS += ["calibration", "conformal"]
 # Pictures are of fits, some of one method: the street is svm's.
 AT_THE_END = ["plot", "__main__"]
 PUBLIC = [*VOCABULARY, *METHODS, *OF_FITS, *AT_THE_END]

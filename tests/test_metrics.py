@@ -6,11 +6,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import sklearn.calibration
 import sklearn.metrics
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from jaxlin import metrics
+from jaxlin._scores import _ranked
 
 N = 12
 LAWS = settings(max_examples=20, deadline=None)
@@ -105,11 +107,255 @@ def test_two_columns_are_their_difference(scores):
     agree(metrics.brier(two, Y), 2 * metrics.brier(one, Y))
 
 
+@LAWS
+@given(binary_scores, of(st.integers(0, 1)), weights)
+def test_more_of_two_classes_is_that_of_scikit_learn(scores, y, weight):
+    assume(len(set(y[weight > 0])) == 2)
+    ours, predicted = {"sample_weight": weight}, (scores > 0).astype(int)
+    agree(
+        metrics.average_precision(scores, y, **ours),
+        sklearn.metrics.average_precision_score(y, scores, **ours),
+    )
+    agree(
+        metrics.balanced_accuracy(scores, y, **ours),
+        sklearn.metrics.balanced_accuracy_score(y, predicted, **ours),
+    )
+    agree(
+        metrics.matthews(scores, y, **ours), sklearn.metrics.matthews_corrcoef(y, predicted, **ours)
+    )
+    for beta in (0.5, 1.0, 2.0):
+        agree(
+            metrics.f_beta(scores, y, beta=beta, **ours),
+            sklearn.metrics.fbeta_score(y, predicted, beta=beta, **ours),
+        )
+
+
+@LAWS
+@given(binary_scores, of(st.integers(0, 1)), weights)
+def test_curves_are_those_of_scikit_learn(scores, y, weight):
+    assume(len(set(y[weight > 0])) == 2)
+    some = weight > 0
+    theirs = sklearn.metrics.roc_curve(
+        y[some], scores[some], sample_weight=weight[some], drop_intermediate=False
+    )
+    points = np.stack(metrics.roc_curve(scores, y, sample_weight=weight))
+    assert points.shape == (3, N + 1)
+    agree(np.array(points[:, np.r_[True, np.diff(points[2]) != 0]]), theirs)
+    theirs = sklearn.metrics.precision_recall_curve(y, scores, sample_weight=weight)
+    levels = np.array(sorted(set(scores[some])))
+    points = np.stack(metrics.precision_recall_curve(scores, y, sample_weight=weight))
+    assert points.shape == (3, N + 1)
+    found = points[:, np.r_[True, np.diff(points[2]) != 0]][:, ::-1]
+    # scikit-learn has a point for scores that only rows without weight have.
+    kept = np.r_[np.isin(theirs[2], levels), True]
+    agree(found[:2], np.stack(theirs[:2])[:, kept])
+    agree(found[2, :-1], levels)
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 2**31), weights)
+def test_more_of_many_classes_is_that_of_scikit_learn(seed, weight):
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(size=(N, 3))[rng.integers(0, N - 4, N)]  # rows that tie
+    y, ours = Y3, {"sample_weight": weight}
+    assume(len(set(y[weight > 0])) == 3)
+    chance, predicted = softmax(scores), scores.argmax(1)
+    agree(
+        metrics.roc_auc_one_vs_rest(scores, y, **ours),
+        sklearn.metrics.roc_auc_score(y, chance, multi_class="ovr", **ours),
+    )
+    agree(
+        metrics.roc_auc_one_vs_one(scores, y),
+        sklearn.metrics.roc_auc_score(y, chance, multi_class="ovo"),
+    )
+    agree(
+        metrics.balanced_accuracy(scores, y, **ours),
+        sklearn.metrics.balanced_accuracy_score(y, predicted, **ours),
+    )
+    agree(
+        metrics.matthews(scores, y, **ours), sklearn.metrics.matthews_corrcoef(y, predicted, **ours)
+    )
+    agree(
+        metrics.f_beta(scores, y, beta=2.0, **ours),
+        sklearn.metrics.fbeta_score(y, predicted, beta=2.0, average="macro", **ours),
+    )
+
+
+@LAWS
+@given(binary_scores, of(st.integers(0, 1)), weights)
+def test_no_threshold_costs_less_than_the_best(scores, y, weight):
+    assume(weight.any())
+    costs, some = COSTS[:2, :2], weight > 0
+    where, cost = metrics.best_threshold(scores, y, costs=costs, sample_weight=weight)
+    levels = np.unique(scores[some])
+    tried = np.r_[-np.inf, (levels[1:] + levels[:-1]) / 2, np.inf]
+    each = [np.average(costs[y, (scores > t).astype(int)], weights=weight) for t in tried]
+    agree(cost, min(each))
+    agree(each[tried.tolist().index(where)], min(each))
+
+
+def test_of_thresholds_that_cost_the_same_it_is_the_highest():
+    scores, y = np.array([3.0, 2.0, 1.0, 0.0]), np.array([1, 0, 1, 0])
+    assert metrics.best_threshold(scores, y, costs=1 - np.eye(2))[0] == 2.5
+    assert metrics.best_threshold(scores, y, costs=np.zeros((2, 2)))[0] == np.inf
+    assert metrics.best_threshold(scores, y, costs=np.array([[1, 0], [1, 0]]))[0] == -np.inf
+
+
+def test_thresholds_between_the_largest_scores():
+    big = np.finfo(float).max
+    where, _ = metrics.best_threshold(
+        np.array([big, 0.9 * big]), np.array([1, 0]), costs=COSTS[:2, :2]
+    )
+    assert 0.9 * big < where < big
+
+
+@LAWS
+@given(of(st.floats(-4, 4)), of(st.integers(0, 1)))
+def test_bins_are_those_of_scikit_learn(scores, y):
+    p = np.asarray(jax.nn.sigmoid(scores))
+    theirs = sklearn.calibration.calibration_curve(y, p, n_bins=5)
+    curve = metrics.calibration_curve(scores, y, num_bins=5)
+    some = np.asarray(curve.weight) > 0
+    agree(curve.observed[some], theirs[0])
+    agree(curve.predicted[some], theirs[1])
+    apart, share = np.abs(theirs[0] - theirs[1]), np.asarray(curve.weight)[some] / N
+    agree(metrics.calibration_error(scores, y, num_bins=5), (share * apart).sum())
+    squares = np.sqrt((share * apart**2).sum())
+    np.testing.assert_allclose(
+        metrics.calibration_error(scores, y, num_bins=5, power=2), squares, atol=1e-9
+    )
+
+
+def test_an_edge_belongs_to_the_bin_below_it():
+    p = np.arange(11) / 10
+    assert metrics.equal_width(p, num_bins=10).tolist() == [0, *range(10)]
+    assert metrics.equal_mass(p[1:], num_bins=5).tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
+    # Where the shares are no binary fractions, and where equal values go together.
+    weight = np.array([1.0, 2.0, 3.0, 3.0])
+    assert metrics.equal_mass(p[:4], num_bins=3, sample_weight=weight).tolist() == [0, 0, 1, 2]
+    assert metrics.equal_mass(np.ones(5), num_bins=3).tolist() == [0] * 5
+
+
+def test_the_parts_of_brier_are_its_whole_where_bins_hold_one_value():
+    scores = np.array([-2.0, -0.4, 0.3, 1.7])[RNG.integers(0, 4, N)]
+    reliability, resolution, uncertainty = metrics.brier_parts(scores, Y, sample_weight=WEIGHT)
+    agree(reliability - resolution + uncertainty, metrics.brier(scores, Y, sample_weight=WEIGHT))
+    base = np.average(Y, weights=WEIGHT)
+    agree(uncertainty, base * (1 - base))
+    both = np.stack([np.zeros(N), scores], axis=1)
+    for one, two in zip(
+        (reliability, resolution, uncertainty),
+        metrics.brier_parts(both, Y, sample_weight=WEIGHT),
+        strict=True,
+    ):
+        agree(two, 2 * one)
+
+
+def test_the_debiased_error_of_calibrated_scores_is_nothing_on_average():
+    p = np.repeat([0.15, 0.45, 0.75], 20)
+    draws = np.random.default_rng(1).random((4000, len(p))) < p
+    scores = np.log(p / (1 - p))
+    plain, debiased = (
+        # The mean of the squares, of which the root is taken last.
+        np.mean(
+            jax.vmap(partial(squares, debiased=debiased), in_axes=(None, 0))(
+                scores, draws.astype(int)
+            )
+        )
+        for debiased in (False, True)
+    )
+    expected = np.mean(p * (1 - p)) / 20
+    np.testing.assert_allclose(plain, expected, rtol=0.05)
+    assert debiased < 0.6 * expected  # what is left is the part of it that is positive
+
+
+def squares(scores, y, *, debiased):
+    found = metrics.calibration_error(scores, y, num_bins=10, power=2, debiased=debiased)
+    return found**2
+
+
+def test_matthews_and_f_beta_of_one_class():
+    one, both = np.zeros(4, int), np.array([0, 0, 1, 1])
+    assert metrics.matthews(-np.ones(4), both) == 0
+    assert np.isnan(metrics.matthews(np.array([-1.0, 1, 1, -1]), one))
+    assert metrics.f_beta(-np.ones(4), both) == 0
+    assert np.isnan(metrics.f_beta(-np.ones(4), one))
+    assert np.isnan(metrics.average_precision(np.ones(4), one))
+
+
+def test_the_order_of_classes_is_no_part_of_their_odds():
+    scores = RNG.normal(size=(20, 4))
+    shuffled = scores[:, ::-1]
+    agree(
+        metrics.roc_auc_one_vs_rest(scores, Y3.repeat(2)[:20]),
+        metrics.roc_auc_one_vs_rest(shuffled, 3 - Y3.repeat(2)[:20]),
+    )
+    # Equal probabilities in another place tie to the last bit.
+    rows = np.stack([scores[0], scores[0][[0, 2, 3, 1]]])
+    odds = _ranked.log_odds(jnp.asarray(rows))
+    assert odds[0, 0] == odds[1, 0]
+    # And where the probability rounds to 1 the odds are still told apart.
+    far = _ranked.log_odds(jnp.array([[60.0, 0.0, 0.0], [61.0, 0.0, 0.0]]))
+    agree(far[:, 0], [60 - np.log(2), 61 - np.log(2)])
+
+
 def call(metric, scores, y, weight=None):
     return metric(scores, y, sample_weight=weight)
 
 
+COSTS = np.array([[0.0, 1.0, 2.5], [4.0, 0.5, 1.0], [3.0, 2.0, 0.0]])
+
+
+def parts(scores, y, *, sample_weight):
+    return jnp.stack(metrics.brier_parts(scores, y, num_bins=3, sample_weight=sample_weight))
+
+
+def bins(scores, y, *, sample_weight):
+    """Of two bins, neither of which is empty."""
+    found = metrics.calibration_curve(
+        scores, y, num_bins=2, bins=metrics.equal_mass, sample_weight=sample_weight
+    )
+    return jnp.stack(found[:2])
+
+
+def threshold(scores, y, *, sample_weight):
+    return jnp.stack(
+        metrics.best_threshold(scores, y, costs=1 - np.eye(2), sample_weight=sample_weight)
+    )
+
+
+ERROR = metrics.calibration_error
+OF_TWO = {
+    "average_precision": metrics.average_precision,
+    "expected_cost": partial(metrics.expected_cost, costs=COSTS[:2, :2]),
+    "best_threshold": threshold,
+}
+OF_MANY = {
+    "roc_auc_one_vs_rest": metrics.roc_auc_one_vs_rest,
+    "roc_auc_one_vs_one": metrics.roc_auc_one_vs_one,
+    "expected_cost": partial(metrics.expected_cost, costs=COSTS),
+}
+OF_BOTH = {
+    "balanced_accuracy": metrics.balanced_accuracy,
+    "f_beta": partial(metrics.f_beta, beta=0.5),
+    "matthews": metrics.matthews,
+    "calibration_error": ERROR,
+    "calibration_error-squares": partial(ERROR, num_bins=3, bins=metrics.equal_mass, power=2),
+    "calibration_error-debiased": partial(ERROR, num_bins=3, power=2, debiased=True),
+    "brier_parts": parts,
+    "calibration_curve": bins,
+}
 CASES = {
+    **{f"{name}-binary": (m, RNG.normal(size=N), Y) for name, m in (OF_TWO | OF_BOTH).items()},
+    **{
+        f"{name}-multiclass": (m, RNG.normal(size=(N, 3)), Y3)
+        for name, m in (OF_MANY | OF_BOTH).items()
+    },
+    **{
+        f"{name}-classes": (partial(m, num_classes=3), RNG.integers(0, 3, N), Y3)
+        for name, m in list(OF_BOTH.items())[:3]
+    },
+    "expected_cost-classes": (OF_MANY["expected_cost"], RNG.integers(0, 3, N), Y3),
     **{f"{m.__name__}-binary": (m, RNG.normal(size=N), Y) for m in BINARY},
     **{f"{m.__name__}-multiclass": (m, RNG.normal(size=(N, 3)), Y3) for m in MULTICLASS},
     "accuracy-classes": (metrics.accuracy, RNG.integers(0, 3, N), Y3),
@@ -308,6 +554,14 @@ def test_wrong_shapes_are_refused(metric):
 
 
 def test_more_refusals():
+    with pytest.raises(ValueError, match=r"scores: expected shape \(n, k\)"):
+        metrics.roc_auc_one_vs_rest(np.ones(N), Y)
+    with pytest.raises(ValueError, match=r"costs: expected shape \(2, 2\), got \(3, 3\)"):
+        metrics.expected_cost(np.ones(N), Y, costs=COSTS)
+    with pytest.raises(ValueError, match="power: expected 1 or 2"):
+        metrics.calibration_error(np.ones(N), Y, power=3)
+    with pytest.raises(ValueError, match="debiased: only squares"):
+        metrics.calibration_error(np.ones(N), Y, debiased=True)
     with pytest.raises(ValueError, match=r"scores: expected shape \(n,\), predicted classes"):
         metrics.accuracy(np.ones((N, 2), int), Y)
     with pytest.raises(ValueError, match=r"scores: expected shape \(n,\) or \(n, 2\)"):

@@ -43,7 +43,7 @@ def raise_if_invalid(
     for name, (value, advice) in (positive or {}).items():
         given = _as_seen(value, data)
         bad = ~(given > 0) | np.isinf(given)
-        found = _offences(name, given, bad, "not positive and finite")
+        found = offences(name, given, bad, "not positive and finite")
         problems += [f"{found} ({advice})" if np.any(given == 0) else found] * bool(found)
     beyond = (
         "the data are not valid, or the squares of a column of x leave the range of "
@@ -63,10 +63,10 @@ def _row_problems(data: Table, num_classes: int | None) -> list[str]:
     limit = _checks.safe_range(dtype)
     y = np.asarray(data.y)
     problems = [
-        _offences(
+        offences(
             "sample_weight", weight, ~(weight >= 0) | np.isinf(weight), "negative or infinite"
         ),
-        _offences(
+        offences(
             "x",
             x,
             ~(np.abs(x) <= limit) & present[:, None],
@@ -76,18 +76,18 @@ def _row_problems(data: Table, num_classes: int | None) -> list[str]:
     if y.dtype.kind == "f":
         live = present.reshape((n,) + (1,) * (y.ndim - 1))
         outside = ~((y >= 0) & (y <= 1)) if num_classes is not None else ~np.isfinite(y)
-        problems.append(_offences("y", y, outside & live, "not a probability in [0, 1]"))
+        problems.append(offences("y", y, outside & live, "not a probability in [0, 1]"))
         if y.ndim == 2:
             total = y.sum(1)
             problems.append(
-                _offences(
+                offences(
                     "y", total, ~(np.abs(total - 1) <= 1e-3) & present, "row sums other than 1"
                 )
             )
     elif num_classes is not None:
         outside = ((y < 0) | (y >= num_classes)) & present
         problems.append(
-            _offences("y", y, outside, f"outside 0..{num_classes - 1} (see labels.encode)")
+            offences("y", y, outside, f"outside 0..{num_classes - 1} (see labels.encode)")
         )
     if not np.sum(np.where(weight > 0, weight, 0)) > 0:
         problems.append("sample_weight: no row has positive weight")
@@ -99,19 +99,19 @@ def _value_problems(data: Table, nonnegative: dict, finite: dict, fractions: dic
     for name, value in fractions.items():
         if value is not None:
             given = _as_seen(value, data)
-            problems.append(_offences(name, given, ~((given >= 0) & (given <= 1)), "not in [0, 1]"))
+            problems.append(offences(name, given, ~((given >= 0) & (given <= 1)), "not in [0, 1]"))
     for name, value in nonnegative.items():
         if value is not None:
             given = _as_seen(value, data)
             bad = ~(given >= 0) | np.isinf(given)
-            problems.append(_offences(name, given, bad, "negative, NaN or infinite"))
+            problems.append(offences(name, given, bad, "negative, NaN or infinite"))
     for name, value in finite.items():
         if value is not None:
             given = _as_seen(value, data)
             bad = ~np.isfinite(given)
             if data.sample_weight is not None and given.shape == data.sample_weight.shape:
                 bad &= np.asarray(data.sample_weight) != 0
-            problems.append(_offences(name, given, bad, "NaN or infinite"))
+            problems.append(offences(name, given, bad, "NaN or infinite"))
     return [problem for problem in problems if problem]
 
 
@@ -121,7 +121,7 @@ def _as_seen(value: Any, data: Table) -> np.ndarray:
         return np.atleast_1d(np.asarray(value)).astype(_checks.working_dtype(data.x))
 
 
-def _offences(name: str, array: np.ndarray, bad: np.ndarray, what: str) -> str:
+def offences(name: str, array: np.ndarray, bad: np.ndarray, what: str) -> str:
     where = np.argwhere(bad)
     if not len(where):
         return ""

@@ -13,6 +13,8 @@ from jaxlin._base import _codes, _mesh
 
 # Rows whose number is packed with a random one, a power of two.
 MOST_PACKED = 1024
+# Sums of squares of shares, of at most 1, that are one but for rounding.
+TIED = 1e-6
 
 
 @functools.partial(jax.jit, static_argnums=(1, 2))
@@ -28,8 +30,8 @@ def stratified_kfold(key, y, folds):
     return _training_weights(place % folds, folds)
 
 
-@functools.partial(jax.jit, static_argnums=1)
-def group_kfold(groups, folds):
+@functools.partial(jax.jit, static_argnums=2)
+def group_kfold(key, groups, folds):
     n, rank = groups.shape[0], ranks(groups)
     size = jnp.zeros(n, jnp.int32).at[rank].add(1)
 
@@ -37,24 +39,53 @@ def group_kfold(groups, folds):
         fold = jnp.argmin(total).astype(jnp.int32)
         return total.at[fold].add(size[group]), fold
 
-    largest_first = jnp.argsort(-size, stable=True)
+    drawn = jnp.arange(n) if key is None else jax.random.permutation(key, n)
+    largest_first = drawn[jnp.argsort(-size[drawn], stable=True)]
     _, dealt = jax.lax.scan(deal, jnp.zeros(folds, jnp.int32), largest_first)
     fold = jnp.zeros(n, jnp.int32).at[largest_first].set(dealt)
     return _training_weights(fold[rank], folds)
 
 
+@functools.partial(jax.jit, static_argnums=(3, 4))
+def stratified_group_kfold(key, y, groups, folds, k):
+    n, rank = groups.shape[0], ranks(groups)
+    members = _codes.members(y, k).astype(jnp.result_type(float))
+    share = members / jnp.maximum(jnp.sum(members, axis=0), 1)[None, :]
+    of_group = jnp.zeros((n, k), share.dtype).at[rank].add(share)
+
+    def deal(total, group):
+        # The variance over the folds changes by the square of the fold that takes the group, and
+        # of equals it goes where there is least.
+        more = jnp.sum((total + of_group[group][None, :]) ** 2 - total**2, axis=1)
+        least = more <= jnp.min(more) + TIED
+        fold = jnp.argmin(jnp.where(least, jnp.sum(total, axis=1), jnp.inf)).astype(jnp.int32)
+        return total.at[fold].add(of_group[group]), fold
+
+    drawn = jax.random.permutation(key, n)
+    spread = jnp.max(of_group, axis=1) - jnp.min(of_group, axis=1)
+    first = drawn[jnp.argsort(-spread[drawn], stable=True)]
+    _, dealt = jax.lax.scan(deal, jnp.zeros((folds, k), share.dtype), first)
+    return _training_weights(jnp.zeros(n, jnp.int32).at[first].set(dealt)[rank], folds)
+
+
 @functools.partial(jax.jit, static_argnums=(1, 2))
-def bootstrap(key, n, draws):
+def bootstrap(key, n, draws, groups=None):
+    rank = jnp.arange(n, dtype=jnp.int32) if groups is None else ranks(groups)
+    count = n if groups is None else jnp.max(rank) + 1
+
     def draw(key):
-        rows = jax.random.randint(key, (n,), 0, n)
-        return jnp.zeros(n, jnp.result_type(float)).at[rows].add(1)
+        drawn = jax.random.randint(key, (n,), 0, count)
+        one = (jnp.arange(n, dtype=jnp.int32) < count).astype(jnp.result_type(float))
+        times = jnp.zeros(n, one.dtype).at[drawn].add(one)
+        return times if groups is None else times[rank]
 
     return jax.vmap(draw)(jax.random.split(key, draws))
 
 
 @functools.partial(jax.jit, static_argnums=(1, 2))
-def bayesian_bootstrap(key, n, draws):
+def bayesian_bootstrap(key, n, draws, groups=None):
     weights = jax.random.exponential(key, (draws, n), jnp.result_type(float))
+    weights = weights if groups is None else weights[:, ranks(groups)]
     return weights * (n / jnp.sum(weights, axis=1, keepdims=True))
 
 
@@ -71,13 +102,17 @@ def balanced(y, weight, k, axis):
     return weight * jnp.where(jnp.any(members, axis=1), own, 1)
 
 
-@functools.partial(jax.jit, static_argnums=3)
-def permutations(key, y, strata, draws):
-    return jax.vmap(lambda key: permuted(key, y, strata))(jax.random.split(key, draws))
+@functools.partial(jax.jit, static_argnums=4)
+def permutations(key, y, strata, groups, draws):
+    return jax.vmap(lambda key: permuted(key, y, strata, groups))(jax.random.split(key, draws))
 
 
-def permuted(key: jax.Array, y: jax.Array, strata: jax.Array | None) -> jax.Array:
-    """y with its entries moved at random within strata."""
+def permuted(
+    key: jax.Array, y: jax.Array, strata: jax.Array | None, groups: jax.Array | None = None
+) -> jax.Array:
+    """y with its entries moved at random within strata, those of a group together."""
+    if groups is not None:
+        return _permuted_groups(key, y, strata, groups)
     order = _shuffled(key, y.shape[0])
     if strata is None:
         return y[order]
@@ -85,6 +120,24 @@ def permuted(key: jax.Array, y: jax.Array, strata: jax.Array | None) -> jax.Arra
     places = jnp.argsort(strata, stable=True)
     drawn = order[jnp.argsort(strata[order], stable=True)]
     return jnp.zeros_like(y).at[places].set(y[drawn])
+
+
+def _permuted_groups(key, y, strata, groups):
+    n = y.shape[0]
+    strata = jnp.zeros(n, jnp.int32) if strata is None else ranks(strata)
+    # What of a group is in another stratum is another group.
+    group = ranks(strata, groups)
+    size = jnp.zeros(n, jnp.int32).at[group].add(1)
+    first, rows = jnp.cumsum(size) - size, jnp.argsort(group, stable=True)
+    place = (
+        jnp.zeros(n, jnp.int32).at[rows].set(jnp.arange(n, dtype=jnp.int32) - first[group[rows]])
+    )
+    # Labels that are one in each group go anywhere; others to groups of as many rows.
+    alike = jnp.all(y == y[rows[first[group]]])
+    kind = jnp.full(n, n, jnp.int32).at[group].set(strata)
+    kind = ranks(kind, jnp.where(alike, 0, size))
+    given = permuted(key, jnp.arange(n, dtype=jnp.int32), kind)[group]
+    return y[rows[first[given] + place % size[given]]]
 
 
 def _shuffled(key: jax.Array, n: int) -> jax.Array:
@@ -100,11 +153,12 @@ def _shuffled(key: jax.Array, n: int) -> jax.Array:
     return (jnp.sort(drawn | jnp.arange(n, dtype=jnp.uint32)) & last).astype(jnp.int32)
 
 
-def ranks(values: jax.Array) -> jax.Array:
-    """The different values numbered from 0 in their order: `(n,)`, int32."""
-    order = jnp.argsort(values, stable=True)
-    new = jnp.concatenate([jnp.zeros(1, bool), jnp.diff(values[order]) != 0])
-    return jnp.zeros(values.shape, jnp.int32).at[order].set(jnp.cumsum(new).astype(jnp.int32))
+def ranks(*values: jax.Array) -> jax.Array:
+    """The different values, or tuples of them, numbered from 0 in their order: `(n,)`, int32."""
+    order = jnp.lexsort(values[::-1])
+    steps = functools.reduce(jnp.logical_or, (jnp.diff(a[order]) != 0 for a in values))
+    new = jnp.concatenate([jnp.zeros(1, bool), steps])
+    return jnp.zeros(len(order), jnp.int32).at[order].set(jnp.cumsum(new).astype(jnp.int32))
 
 
 def _training_weights(fold: jax.Array, folds: int) -> jax.Array:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlin import metrics
-from jaxlin._base import _checks, _dispatch, _lean, _options, _platform, _traits, _words
+from jaxlin._base import _checks, _dispatch, _lean, _mesh, _options, _platform, _traits, _words
 from jaxlin._batch import _draws, _lanes, _paths
 from jaxlin._moments import _closed_form
 from jaxlin.types import Info, Status
@@ -20,6 +20,7 @@ SIDE_BY_SIDE = 24
 FEW_LANES = 256
 Fit = Callable[..., tuple[Any, Info]]
 Metric = Callable[..., Any]
+LOSSES = (metrics.log_loss, metrics.brier, metrics.expected_cost, metrics.calibration_error)
 
 
 class Given(NamedTuple):
@@ -164,6 +165,40 @@ def cross_validate(fit, metric, static, size, data, weights, held_out, *, closed
     return _lanes.chunked(usual, lanes, size, None if of_weight is None else quick)
 
 
+def held_out_scores(fit, static, size, data, weights, held_out, *, closed=True):
+    """The mean of what those folds say that held a row out, `(n,)` or `(n, k)`; and their Infos."""
+    lanes = (weights, held_out)
+    scores, info = cross_validate(fit, _scores_of, static, size, data, *lanes, closed=closed)
+    _, judged = jax.vmap(lambda *lane: parts(lane[0], data[2], lane[1]))(*lanes)
+    return _pooled(scores, judged), info
+
+
+def _scores_of(scores, y, *, sample_weight):
+    """What a fold says of the rows that it is judged on, as if it were a metric."""
+    return _mesh.where_rows(sample_weight != 0, scores)
+
+
+def _pooled(scores: jax.Array, judged: jax.Array) -> jax.Array:
+    """The mean of the scores `(folds, n, ...)` of the folds that judge a row, NaN of none."""
+    judged = (judged != 0).reshape(*judged.shape, *(1,) * (scores.ndim - 2))
+    times = jnp.sum(judged, axis=0).astype(scores.dtype)
+    total = jnp.sum(jnp.where(judged, scores, 0), axis=0)
+    return jnp.where(times > 0, total / jnp.where(times > 0, times, 1), jnp.nan)
+
+
+def _values_of_pooled(metric, y, sample_weight, weights, scores):
+    """`scores (m, folds, n, ...) -> (m,)`: the metric of each row's mean score."""
+    ones = jnp.ones(weights.shape[1:], weights.dtype)
+    weight = ones if sample_weight is None else sample_weight
+    judged = jax.vmap(lambda weight: parts(weight, sample_weight)[1])(weights)
+    weight = jnp.where(jnp.any(judged != 0, axis=0), weight, 0)
+
+    def value(scores):
+        return _checks.real(metric(_pooled(scores, judged), y, sample_weight=weight), "metric")
+
+    return jax.vmap(value)(scores)
+
+
 def _one_fold(fit, metric, x, y, sample_weight, options, weight, held_out=None):
     """The params of a fit, their metric on the rows that it did not see, and its Info."""
     weight, judged = parts(weight, sample_weight, held_out)
@@ -214,7 +249,9 @@ def _mean_of(values):
     return jax.tree.map(lambda value: _lanes.mean_of(value)[0], values)
 
 
-def permutation_test(fit, metric, static, draws, size, data, weights, key, strata, *, closed=True):
+def permutation_test(
+    fit, metric, static, draws, size, data, weights, key, strata, groups, *, closed=True
+):
     """The values and Infos `(draws + 1, ...)`, those of the labels that were given first."""
     x, y, sample_weight, traced = data
     options = _options.join(_options.Options(static, traced))
@@ -228,7 +265,7 @@ def permutation_test(fit, metric, static, draws, size, data, weights, key, strat
         return jax.vmap(one_fold)(weights)[1:]
 
     def labels(given, key):
-        return jnp.where(given, y, _draws.permuted(key, y, strata))
+        return jnp.where(given, y, _draws.permuted(key, y, strata, groups))
 
     def usual(lane):
         values, info = values_of(labels(*lane))
@@ -332,11 +369,18 @@ class Selected(NamedTuple):
     judged: jax.Array
 
 
-def select(fit, metric, static, rule, most, at_once, data, weights, penalties) -> Selected:
-    """The penalty chosen by folds, and the fit to all rows with it."""
+def select(
+    fit, metric, static, rule, most, at_once, data, weights, penalties, *, pooled=False
+) -> Selected:
+    """The penalty chosen by folds, and the fit to all rows with it.
+
+    Args:
+      rule: as of `chosen`.
+      pooled: whether the scores of all folds are judged together.
+    """
     x, y, sample_weight, traced = data
     options = _options.join(_options.Options(static, traced))
-    weights = jnp.concatenate([weights, jnp.ones_like(weights[:1])])
+    of_folds, weights = weights, jnp.concatenate([weights, jnp.ones_like(weights[:1])])
     count, folds = len(jax.tree.leaves(penalties)[0]), len(weights)
     side = min(count, max(1, at_once // (folds - 1)))
     warm = side < count and is_warm(fit, options)
@@ -344,7 +388,8 @@ def select(fit, metric, static, rule, most, at_once, data, weights, penalties) -
     def one(lane):
         penalty, weight, start = lane
         given = options | penalty | ({"init": start} if warm else {})
-        return _one_fold(fit, metric, x, y, sample_weight, given, weight)
+        judge = _scores_of if pooled else metric
+        return _one_fold(fit, judge, x, y, sample_weight, given, weight)
 
     def some(penalties, starts):
         # As one axis of lanes, because each further vmap goes through the whole fit once more.
@@ -359,7 +404,15 @@ def select(fit, metric, static, rule, most, at_once, data, weights, penalties) -
 
     start = _nothing(fit, x, y, options | _first(penalties)) if warm else ()
     start = jax.tree.map(lambda a: jnp.broadcast_to(a, (folds, *a.shape)), start)
-    return chosen(rule, penalties, *_paths.from_strong_to_weak(some, start, penalties, side))
+    whole, values, infos = _paths.from_strong_to_weak(some, start, penalties, side)
+    if pooled:
+        value = _values_of_pooled(metric, y, sample_weight, of_folds, values[:, :-1])
+        values = jnp.stack([value, value], axis=1)
+    return chosen(rule, penalties, whole, values, infos)
+
+
+# The same by the scores of all folds, judged together.
+select_by_pooled = functools.partial(select, pooled=True)
 
 
 def chosen(rule, penalties, whole, values, infos) -> Selected:
@@ -396,7 +449,7 @@ def larger_is_better(metric: Metric, given: Any) -> Any:
         return given
     while isinstance(metric, functools.partial):
         metric = metric.func
-    return metric not in (metrics.log_loss, metrics.brier)
+    return metric not in LOSSES
 
 
 def _with_offset(scores: jax.Array, offset: jax.Array | None) -> jax.Array:

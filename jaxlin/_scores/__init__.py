@@ -1,0 +1,1 @@
+"""What is made of scores and labels alone: ranks, bins, calibrators."""

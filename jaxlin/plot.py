@@ -11,6 +11,7 @@ or saved. They read values on the host, so none works inside `jit`. matplotlib i
 - `projections`: rows on one or two directions, such as those of `fisher.directions`.
 - `convergence`: objectives or residuals of several solvers on a log axis, by step or by time.
 - `calibration`: how often class 1 occurs where it is predicted with probability p.
+- `roc`, `precision_recall`: what a threshold on the scores finds, and what it takes for it.
 
 Colours are those of Okabe and Ito, which colour-blind readers can tell apart, and each class has a
 marker of its own besides. A legend stands beside the picture, and only where there are names for
@@ -30,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from jaxlin import svm
+from jaxlin import metrics, svm
 from jaxlin._base import _dispatch
 from jaxlin.types import Hyperplane
 
@@ -361,7 +362,7 @@ def calibration(
       [[0.1, 0.5], [0.9, 1.0]]
     """
     p, y, weight = _predicted_share(scores, y, link, sample_weight)
-    bins = np.minimum((p * num_bins).astype(int), num_bins - 1)
+    bins = np.asarray(metrics.equal_width(p, num_bins=num_bins))
     total = np.bincount(bins, weight, num_bins)
     some = total > 0
     predicted, observed = (
@@ -378,6 +379,109 @@ def calibration(
     ax.scatter(predicted, observed, area, **style)
     ax.set(xlabel="predicted probability", ylabel="share of class 1", xlim=(-0.03, 1.03))
     ax.set(ylim=(-0.03, 1.03), aspect="equal")
+    _legend(ax, label)
+    return ax
+
+
+def roc(
+    scores: Any,
+    y: Any,
+    *,
+    sample_weight: Any = None,
+    label: str | None = None,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """The ROC curve: the share of class 1 that is found over the share of class 0 taken for it.
+
+    On the diagonal scores say nothing. Draw a second method on the same Axes.
+
+    Args:
+      scores: `(n,)`, or `(n, 2)`, of which the difference counts.
+      y: `(n,)` in {0, 1}.
+      sample_weight: `(n,)`; a row of weight 0 is absent, whatever it holds.
+      label: the method's name, for the legend; without it there is none.
+      ax: matplotlib Axes to draw on; by default new ones.
+
+    Returns:
+      The Axes.
+
+    Raises:
+      ValueError: shapes that do not fit, labels other than 0 and 1, NaN, or a class without weight.
+      ImportError: matplotlib is missing.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import plot
+      >>> ax = plot.roc(jnp.array([0.1, 0.4, 0.4, 0.9]), jnp.array([0, 0, 1, 1]))
+      >>> ax.get_xlabel(), ax.get_ylabel()
+      ('share of class 0 taken for class 1', 'share of class 1 found')
+    """
+    across, up, _ = _curve(metrics.roc_curve, scores, y, sample_weight)
+    ax = _axes(ax)
+    if not ax.lines:
+        ax.plot([0, 1], [0, 1], color="0.6", linewidth=1, linestyle=":")
+    names = "share of class 0 taken for class 1", "share of class 1 found"
+    return _draw_curve(ax, across, up, label, names, len(ax.lines) - 1)
+
+
+def precision_recall(
+    scores: Any,
+    y: Any,
+    *,
+    sample_weight: Any = None,
+    label: str | None = None,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Precision over recall: how much of what is taken for class 1 is, over how much is found.
+
+    In steps, as between two thresholds there is no third (Davis and Goadrich, 2006). Draw a second
+    method on the same Axes.
+
+    Args:
+      scores: `(n,)`, or `(n, 2)`, of which the difference counts.
+      y: `(n,)` in {0, 1}.
+      sample_weight: `(n,)`; a row of weight 0 is absent, whatever it holds.
+      label: the method's name, for the legend; without it there is none.
+      ax: matplotlib Axes to draw on; by default new ones.
+
+    Returns:
+      The Axes.
+
+    Raises:
+      ValueError: shapes that do not fit, labels other than 0 and 1, NaN, or class 1 without weight.
+      ImportError: matplotlib is missing.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import plot
+      >>> ax = plot.precision_recall(jnp.array([3.0, 2.0, 1.0]), jnp.array([1, 0, 1]))
+      >>> ax.get_xlabel(), ax.get_ylabel()
+      ('recall', 'precision')
+    """
+    precision, recall, _ = _curve(metrics.precision_recall_curve, scores, y, sample_weight)
+    ax = _axes(ax)
+    style = {"drawstyle": "steps-pre"}
+    return _draw_curve(
+        ax, recall, precision, label, ("recall", "precision"), len(ax.lines), **style
+    )
+
+
+def _curve(of: Callable, scores: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, ...]:
+    points = tuple(map(np.asarray, of(scores, y, sample_weight=sample_weight)))
+    if np.isnan(points[0]).any():
+        raise ValueError(
+            "scores, y, sample_weight: expected scores without NaN, labels 0 and 1, nonnegative "
+            "weights, and some of each class"
+        )
+    return points
+
+
+def _draw_curve(
+    ax: "Axes", across: Any, up: Any, label: Any, names: tuple[str, str], i: int, **style: Any
+) -> "Axes":
+    line: dict[str, Any] = {"color": _color(i), "linestyle": LINES[i % len(LINES)], **style}
+    ax.plot(across, up, label=label, linewidth=1.5, **line)
+    ax.set(xlabel=names[0], ylabel=names[1], xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), aspect="equal")
     _legend(ax, label)
     return ax
 

@@ -208,6 +208,49 @@ def passive_aggressive(
 
 
 @partial(_codes.jit, static_argnames="bias")
+def passive_aggressive_ii(
+    params: Hyperplane,
+    x: Any,
+    y: Any,
+    *,
+    step_size: Any = 1.0,
+    aggressiveness: Any = jnp.inf,
+    bias: bool = True,
+) -> Hyperplane:
+    """PA-II: the least change and C times the squared loss it leaves (Crammer et al., 2006).
+
+    w += step tau t x, tau = max(0, 1 - t s) / (|x|^2 + 1 + 1 / (2 C)), without the first 1 where
+    `bias=False`. It never stops at a bound as PA-I does, which is `passive_aggressive`.
+
+    Args:
+      params: a Hyperplane.
+      x: `(d,)`.
+      y: `()` in {0, 1}.
+      step_size: `()`; 1 is the textbook's.
+      aggressiveness: `()`, C; at infinity it is plain PA.
+      bias: static; False leaves the bias as it is.
+
+    Returns:
+      A Hyperplane.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import updates
+      >>> from jaxlin.types import Hyperplane
+      >>> plane = Hyperplane(weights=jnp.zeros(1), bias=jnp.zeros(()))
+      >>> rule = updates.passive_aggressive_ii
+      >>> rule(plane, jnp.array([1.0]), 1, aggressiveness=0.25).weights.tolist()
+      [0.25]
+    """
+    params, x, s = _plane(params, x)
+    t = _sign(y, s)
+    length = dot(x, x) + (1 if bias else 0) + 1 / (2 * _number(aggressiveness, s))
+    loss = jnp.maximum(1 - t * s, 0)
+    tau = jnp.where(length > 0, loss / jnp.where(length > 0, length, 1), 0)
+    return _add(params, x, _number(step_size, s) * tau * t, bias)
+
+
+@partial(_codes.jit, static_argnames="bias")
 def softmax(params: Linear, x: Any, y: Any, *, step_size: Any = 1.0, bias: bool = True) -> Linear:
     """Gradient ascent on one example's log likelihood: w_c += step ([y = c] - p_c) x.
 

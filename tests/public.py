@@ -102,6 +102,8 @@ HOST_ONLY = {
     "plot.projections",
     "plot.convergence",
     "plot.calibration",
+    "plot.roc",
+    "plot.precision_recall",
     "streaming.arrays",
     "streaming.csv",
     "streaming.fit",

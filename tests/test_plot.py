@@ -19,6 +19,7 @@ from jaxlin import (
     lda,
     linear,
     logistic,
+    metrics,
     multiclass,
     plot,
     qda,
@@ -350,6 +351,31 @@ def plane():
     return logistic.fit(*BINARY)[0]
 
 
+# --- curves ---------------------------------------------------------------------------------------
+
+
+def test_curves_go_through_their_points():
+    s, y, weight = drawn_scores()
+    wild = np.where(weight == 0, np.nan, s)
+    curve = metrics.roc_curve(wild, y, sample_weight=weight)
+    ax = plot.roc(wild, y, sample_weight=weight, label="a")
+    np.testing.assert_array_equal(ax.lines[1].get_data(), curve[:2])
+    assert plot.roc(-s, y, label="b", ax=ax) is ax and len(ax.lines) == 3
+    assert legend_of(ax) == ["a", "b"]
+    precision, recall, _ = metrics.precision_recall_curve(s, y)
+    (line,) = plot.precision_recall(s, y).lines
+    np.testing.assert_array_equal(line.get_data(), [recall, precision])
+    # Each step's height is the precision where it ends, as the average precision counts it.
+    assert line.get_drawstyle() == "steps-pre"
+
+
+@pytest.mark.parametrize("curve", [plot.roc, plot.precision_recall])
+def test_a_curve_of_bad_data(curve):
+    for s, y in (([np.nan, 1.0], [0, 1]), ([0.0, 1.0], [0, 2]), ([0.0, 1.0], [0, 0])):
+        with pytest.raises(ValueError, match="some of each class"):
+            curve(np.array(s), np.array(y))
+
+
 ALL = {
     "points": lambda **ax: plot.points(*BINARY, **ax),
     "regions": lambda **ax: plot.regions(plane(), *BINARY, **ax),
@@ -357,6 +383,8 @@ ALL = {
     "projections": lambda **ax: plot.projections(plane().weights, *BINARY, **ax),
     "convergence": lambda **ax: plot.convergence({"a": np.ones(3)}, **ax),
     "calibration": lambda **ax: plot.calibration(np.ones(3), np.array([0, 1, 1]), **ax),
+    "roc": lambda **ax: plot.roc(np.ones(3), np.array([0, 1, 1]), **ax),
+    "precision_recall": lambda **ax: plot.precision_recall(np.ones(3), np.array([0, 1, 1]), **ax),
 }
 
 

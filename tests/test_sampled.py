@@ -107,7 +107,7 @@ def test_chords_lead_near_where_the_weights_are_alike_and_nowhere_else():
 # --- the steps from there -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("wrong", [1 / 100, thorough(1.0), 100.0])
+@pytest.mark.parametrize("wrong", [1 / 100, thorough(1.0), thorough(100.0)])
 def test_steps_arrive_whatever_the_curvature_is_wrong_by(wrong):
     problem = problem_of(*drawn(4000, 4))
     theta, about = optimum(problem)
@@ -421,7 +421,7 @@ def test_without_a_penalty_a_large_fit_says_what_newtons_method_says(any_size, n
     assert set(seen.values()) == {0, 1, 4, 5, 7, 8}, seen
 
 
-@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("k", [thorough(2), 3])
 def test_a_looser_tol_takes_no_other_way_to_the_proof(any_size, k):
     """Which of some of the rows wants the default's digits, and is the quick one."""
     rng = np.random.default_rng(5)

@@ -111,6 +111,16 @@ def _passive_aggressive(d):
     return theirs.fit(d.x, d.two).coef_[0], ours.weights
 
 
+def _passive_aggressive_ii(d):
+    theirs = linear_model.SGDClassifier(
+        loss="hinge", learning_rate="pa2", eta0=C, fit_intercept=False, **ONE_PASS
+    )
+    start = Hyperplane(jnp.zeros(4), jnp.zeros(()))
+    rule = updates.passive_aggressive_ii
+    ours, _ = updates.run(rule, start, d.x, d.two, aggressiveness=C, bias=False)
+    return theirs.fit(d.x, d.two).coef_[0], ours.weights
+
+
 def _logistic(d):
     theirs = linear_model.LogisticRegression(C=C, solver="newton-cholesky", tol=1e-12)
     return _plane(theirs.fit(d.x, d.two)), logistic.fit(d.x, d.two, l2=L2)[0]
@@ -328,7 +338,7 @@ def _measured(d):
 CONVERSIONS = {
     "Perceptron": [_a_perceptron],
     "SGDClassifier": [_descent],
-    "PassiveAggressiveClassifier": [_passive_aggressive],
+    "PassiveAggressiveClassifier": [_passive_aggressive, _passive_aggressive_ii],
     "LogisticRegression": [_logistic, _softmax, _elastic_net, _elastic_net_of_classes],
     "ElasticNet": [_lasso],
     "LogisticRegressionCV": [_chosen_penalty],

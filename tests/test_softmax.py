@@ -298,7 +298,9 @@ def test_temporaries_are_a_part_of_x(k, solver):
 
 
 @pytest.mark.cpu
-@pytest.mark.parametrize("k, l2", [(3, 0.0), (10, 0.1), thorough(3, 0.1), thorough(10, 0.0)])
+@pytest.mark.parametrize(
+    "k, l2", [(3, 0.0), thorough(10, 0.1), thorough(3, 0.1), thorough(10, 0.0)]
+)
 def test_temporaries_of_the_default_are_a_part_of_x(k, l2):
     n, d = 100_000, 20
     x, weight = (jax.ShapeDtypeStruct(shape, np.float32) for shape in ((n, d), (n,)))

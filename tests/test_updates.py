@@ -33,7 +33,7 @@ def setting(name):
 
 
 def test_all_rules_are_found():
-    assert len(RULES) == 7
+    assert len(RULES) == 8
 
 
 # Every rule but PA is a step down the gradient of a loss.
@@ -99,6 +99,24 @@ def test_hinge_shrinks_all_but_the_bias():
     assert new.bias == far.bias
     each = updates.hinge(far, X[0], 1, step_size=0.5, l2=np.array([0.0, 0.2, 2.0]))
     np.testing.assert_allclose(each.weights, np.array([1, 0.9, 0]) * far.weights, atol=1e-12)
+
+
+def test_the_second_passive_aggressive_is_the_least_of_its_objective():
+    """|w - w0|^2 / 2 + C loss^2, with the bias among the weights, by its derivative."""
+    for y, c in ((1, 0.3), (0, 2.0)):
+        new = updates.passive_aggressive_ii(PLANE, X[0], y, aggressiveness=c)
+
+        def objective(plane, y=y, c=c):
+            moved = jax.tree.map(lambda a, b: jnp.sum((a - b) ** 2), plane, PLANE)
+            s = plane.weights @ X[0] + plane.bias
+            return sum(moved) / 2 + c * jnp.maximum(0, 1 - (2 * y - 1) * s) ** 2
+
+        assert objective(new) < objective(PLANE)
+        for slope in jax.grad(objective)(new):
+            np.testing.assert_allclose(slope, 0, atol=1e-12)
+    plain = updates.passive_aggressive(PLANE, X[0], 1)
+    same = updates.passive_aggressive_ii(PLANE, X[0], 1)
+    jax.tree.map(np.testing.assert_array_equal, same, plain)
 
 
 def test_passive_aggressive_just_reaches_the_margin():

@@ -158,7 +158,8 @@ def fit_isotonic(scores: Any, y: Any, *, sample_weight: Any = None) -> tuple[Iso
       status. Cost: O(n log n), a sort. Its derivative is that of the values in the weights.
 
     Raises:
-      ValueError: shapes do not agree; eagerly also where scores, labels or weights are invalid.
+      ValueError: shapes do not agree, or more than 8 million rows in float32; eagerly also where
+        scores, labels or weights are invalid.
       TypeError: the scores are integers, or the labels are not.
 
     Example:
@@ -220,11 +221,10 @@ def fit_cross(
     given = {"sample_weight": sample_weight} | options
     held, infos = resample.held_out_scores(fit, x, y, weights, batch_size=batch_size, **given)
     known = ~jnp.isnan(held if held.ndim == 1 else held[:, 0])
-    weight = (
-        jnp.ones(len(known), held.dtype) if sample_weight is None else jnp.asarray(sample_weight)
-    )
+    weight = _checks.optional(sample_weight, known.shape, held.dtype, "sample_weight")
+    weight = jnp.ones(known.shape, held.dtype) if weight is None else weight
     # Where a fold is invalid its rows are not known, and the status says so.
-    weight = jnp.where(known, weight.astype(held.dtype), 0)
+    weight = jnp.where(known, weight, 0)
     calibrator, of_scores = calibrate(held, y, sample_weight=weight)
     params, whole = fit(x, y, **given)
     parts = [*(jax.tree.map(jnp.max, (infos, whole))), of_scores]

@@ -199,7 +199,8 @@ def sets(
       coverage: `()`, how often the set is to hold the true class.
 
     Returns:
-      bool `(..., k)`. With fewer than coverage / (1 - coverage) calibration rows all classes.
+      bool `(..., k)`; all classes with fewer than coverage / (1 - coverage) calibration rows, of a
+      row that holds NaN, and of params of invalid data.
 
     Raises:
       TypeError: params of another type.

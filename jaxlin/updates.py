@@ -198,13 +198,7 @@ def passive_aggressive(
       >>> updates.passive_aggressive(plane, jnp.array([1.0]), 1).weights.tolist()
       [0.5]
     """
-    params, x, s = _plane(params, x)
-    t = _sign(y, s)
-    length = dot(x, x) + (1 if bias else 0)
-    loss = jnp.maximum(1 - t * s, 0)
-    tau = jnp.where(length > 0, loss / jnp.where(length > 0, length, 1), 0)
-    tau = jnp.minimum(tau, _number(aggressiveness, s))
-    return _add(params, x, _number(step_size, s) * tau * t, bias)
+    return _passive(params, x, y, (step_size, 0.0, aggressiveness), bias)
 
 
 @partial(_codes.jit, static_argnames="bias")
@@ -242,12 +236,7 @@ def passive_aggressive_ii(
       >>> rule(plane, jnp.array([1.0]), 1, aggressiveness=0.25).weights.tolist()
       [0.25]
     """
-    params, x, s = _plane(params, x)
-    t = _sign(y, s)
-    length = dot(x, x) + (1 if bias else 0) + 1 / (2 * _number(aggressiveness, s))
-    loss = jnp.maximum(1 - t * s, 0)
-    tau = jnp.where(length > 0, loss / jnp.where(length > 0, length, 1), 0)
-    return _add(params, x, _number(step_size, s) * tau * t, bias)
+    return _passive(params, x, y, (step_size, 1 / (2 * aggressiveness), jnp.inf), bias)
 
 
 @partial(_codes.jit, static_argnames="bias")
@@ -413,6 +402,17 @@ def _rival(s: jax.Array, truth: jax.Array) -> tuple[jax.Array, jax.Array]:
     true = jnp.argmax(truth)
     others = jnp.where(jnp.arange(s.shape[0]) == true, -jnp.inf, s)
     return jnp.argmax(others), jnp.max(others) >= s[true]
+
+
+def _passive(params: Hyperplane, x: Any, y: Any, numbers: tuple, bias: bool) -> Hyperplane:
+    """A step that ends the loss; `numbers`: its size, what is added to |x|^2, the largest tau."""
+    params, x, s = _plane(params, x)
+    step_size, more, most = (_number(a, s) for a in numbers)
+    t = _sign(y, s)
+    length = dot(x, x) + (1 if bias else 0) + more
+    loss = jnp.maximum(1 - t * s, 0)
+    tau = jnp.where(length > 0, loss / jnp.where(length > 0, length, 1), 0)
+    return _add(params, x, step_size * jnp.minimum(tau, most) * t, bias)
 
 
 def _plane(params: Hyperplane, x: Any) -> tuple[Hyperplane, jax.Array, jax.Array]:

@@ -2702,8 +2702,8 @@ FAULTS = [
         ),
         (
             "a row without weight has a score",
-            "jnp.where(weight == 0, largest, ",
-            "jnp.where(weight < 0, largest, ",
+            "jnp.where(absent, largest, keys)",
+            "keys",
             "metrics::curves_are_those_of_scikit_learn",
         ),
         (
@@ -2760,6 +2760,73 @@ FAULTS = [
             "others = weight * unit",
             "metrics::a_row_of_weight_two_is_the_row_twice",
             "metrics::the_debiased_error_of_calibrated_scores_is_nothing_on_average",
+        ),
+    ),
+    *of(
+        "_scores/_pools.py",
+        (
+            "pools of one value stay apart",
+            "under[1] * last[0] >= last[1] * under[0]",
+            "under[1] * last[0] > last[1] * under[0]",
+            "calibration::the_derivative_of_isotonic_values_in_the_weights",
+            "calibration::weights_count_rows_and_a_row_of_weight_zero_is_absent",
+        ),
+        (
+            "the lowest is a pool",
+            "merge = (top > 0) & ",
+            "merge = (top >= 0) & ",
+            "calibration::isotonic_is_scikit_learns",
+        ),
+    ),
+    *of(
+        "_scores/_newton.py",
+        (
+            "a step that leads up is taken",
+            "there.objective <= before + LEVEL_ULPS * eps * jnp.abs(before)",
+            "there.objective <= jnp.inf",
+            "calibration::a_step_that_leads_up_is_halved",
+        ),
+    ),
+    *of(
+        "_scores/_calibrators.py",
+        (
+            "scores that tell less than nothing are turned round",
+            "point = jnp.where(deaf, 0, state.point)",
+            "point = state.point",
+            "calibration::scores_that_tell_less_than_nothing_are_not_heard",
+        ),
+        (
+            "a tie is apart",
+            "endless = jnp.where(apart > 0, ",
+            "endless = jnp.where(apart >= 0, ",
+            "calibration::what_has_no_finite_optimum_says_so",
+        ),
+        (
+            "steps instead of lines between knots",
+            "found = values[low] + jnp.clip(part, 0, 1) * (values[high] - values[low])",
+            "found = values[low]",
+            "calibration::isotonic_is_scikit_learns",
+        ),
+    ),
+    *of(
+        "_scores/_conformal.py",
+        (
+            "sums of all probabilities do not tie",
+            " - k * jnp.finfo(strange.dtype).eps",
+            "",
+            "conformal::p_values_by_hand",
+        ),
+        (
+            "the new row is not one of them",
+            "(above + own) / (whole[None, :] + own)",
+            "above / whole[None, :]",
+            "conformal::sets_are_those_of_the_quantile",
+        ),
+        (
+            "what is not known is left out",
+            "~(values <= level)",
+            "values > level",
+            "conformal::lanes_are_their_own",
         ),
     ),
     *of(

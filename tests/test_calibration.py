@@ -11,6 +11,7 @@ from sklearn.isotonic import IsotonicRegression
 
 import jaxlin
 from jaxlin import calibration, logistic, metrics, resample, softmax
+from jaxlin._scores import _newton
 from jaxlin.types import Status
 
 N = 60
@@ -223,6 +224,20 @@ def test_the_derivative_of_isotonic_values_in_the_weights():
     slope = np.sum(jax.grad(value)(weight) * move)
     ends = [value(weight + s * move) for s in (size, -size)]
     np.testing.assert_allclose(slope, (ends[0] - ends[1]) / (2 * size), rtol=1e-6)
+
+
+def test_a_step_that_leads_up_is_halved():
+    """Newton's whole steps for log cosh lead away from beyond 1.09, and further each time."""
+
+    def look(point):
+        slope, bend = jnp.tanh(point[0]), 1 / jnp.cosh(point[0]) ** 2
+        objective = jnp.log(jnp.cosh(point[0]))
+        step = (-slope / bend)[None]
+        return _newton.Look(objective, jnp.abs(slope), step, jnp.abs(slope) / jnp.sqrt(bend))
+
+    for start in (1.5, 5.0, -12.0):
+        state, status = jax.jit(lambda a: _newton.descended(look, a))(jnp.array([start]))
+        assert status == Status.CONVERGED and abs(state.point[0]) < 1e-11
 
 
 # --- statuses -------------------------------------------------------------------------------------

@@ -165,6 +165,8 @@ def test_lanes_are_their_own():
     assert info.status.tolist() == [0, Status.INVALID_DATA, 0, Status.INVALID_DATA]
     found = jax.vmap(conformal.p_values, (0, None))(params, NEW)
     assert np.isnan(found[1]).all() and np.isnan(found[3]).all()
+    sets = jax.vmap(lambda p: conformal.sets(p, NEW, coverage=0.9))(params)
+    assert sets[1].all() and not sets[0].all()
     for lane in (0, 2):
         alone, _ = conformal.fit(P, Y, sample_weight=weights[lane])
         np.testing.assert_allclose(found[lane], conformal.p_values(alone, NEW), rtol=1e-12)

@@ -176,7 +176,7 @@ def _bend_of_plane(point, data):
 def isotonic(scores, y, sample_weight):
     """Knots `(n,)`, what is predicted there, and the Info."""
     rows = _judged.judged(jnp.where(jnp.isfinite(scores), scores, jnp.nan), y, sample_weight)
-    weight, at = _judged.scaled(rows.weight), _ranked.levels(rows.scores, rows.weight)
+    weight, at = _judged.scaled(rows.weight), _ranked.levels(rows.scores, rows.weight == 0)
     one = (rows.y > 0).astype(weight.dtype)
     parts = jnp.stack([at.total(weight), at.total(weight * one)])
     pool = _pools.increasing(*jax.lax.stop_gradient(parts))

@@ -46,7 +46,7 @@ def fit(strangeness, probabilities, y, sample_weight, key, by_class):
     weights = jnp.where(here, rows.weight[None, :], 0)
 
     def of_group(weight):
-        at = _ranked.levels(own, weight)
+        at = _ranked.levels(own, weight == 0)
         total = at.total(weight)
         # From above, so that what is rare and strange keeps its digits.
         reached = jnp.cumsum(total[::-1])[::-1]
@@ -88,5 +88,5 @@ def p_values(strangeness, levels, reached, probabilities, weight, key):
 
 @jax.jit
 def sets(values, coverage):
-    level = 1 - coverage
-    return values > level + LEVEL_ULPS * jnp.finfo(values.dtype).eps
+    level = 1 - coverage + LEVEL_ULPS * jnp.finfo(values.dtype).eps
+    return ~(values <= level)  # what is not known is not left out

@@ -126,7 +126,7 @@ def roc_auc(scores, y, sample_weight):
     positive, negative = (jnp.where(side, weight, 0) for side in (rows.y > 0, rows.y == 0))
     pairs = jnp.sum(positive) * jnp.sum(negative)
     defined = rows.valid & (pairs > 0)
-    won = jnp.sum(negative * _ranked.wins(rows.scores, positive, rows))
+    won = jnp.sum(negative * _ranked.wins(rows.scores, positive))
     return jnp.where(defined, won / jnp.where(defined, pairs, 1), jnp.nan)
 
 

@@ -19,6 +19,11 @@ def increasing(weight: jax.Array, total: jax.Array) -> jax.Array:
       total: `(n,)`, 0 where there is no weight.
     """
     n = len(weight)
+    if n > 1 / jnp.finfo(weight.dtype).eps:  # places are kept beside the sums, in their dtype
+        raise ValueError(
+            f"scores: expected at most {1 / jnp.finfo(weight.dtype).eps:.0f} rows of "
+            f"{weight.dtype}, got {n}; float64 takes more"
+        )
 
     def turn(carry):
         i, top, last, below = carry

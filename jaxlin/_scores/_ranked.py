@@ -18,10 +18,10 @@ from jaxlin._scores._judged import Judged
 
 
 class Levels(NamedTuple):
-    """The scores from the lowest to the highest; those of rows without weight are the highest.
+    """The scores from the lowest to the highest; those of rows that are absent are the highest.
 
     place: `(n,)`, where the score of each row is; of equal scores the first place
-    scores: `(n,)`, at each place; of rows without weight NaN
+    scores: `(n,)`, at each place; of rows that are absent NaN
     """
 
     place: jax.Array
@@ -32,10 +32,16 @@ class Levels(NamedTuple):
         return jnp.zeros_like(a).at[self.place].add(a)
 
 
-def levels(scores: jax.Array, weight: jax.Array) -> Levels:
+def levels(scores: jax.Array, absent: jax.Array | None = None) -> Levels:
+    """The levels of `scores (n,)`, those of rows that are `absent (n,)` told apart if it is given.
+
+    Where a place is only to add up what rows weigh, it need not be given: lanes that differ in
+    weights then share one sort.
+    """
     integer = jnp.dtype(f"int{8 * scores.dtype.itemsize}")
     largest = jnp.iinfo(integer).max
-    keys = jnp.where(weight == 0, largest, _flipped(_bits(scores, integer)))
+    keys = _flipped(_bits(scores, integer))
+    keys = keys if absent is None else jnp.where(absent, largest, keys)
     ordered = jax.lax.sort(keys, is_stable=False)
     place = jnp.searchsorted(ordered, keys).astype(jnp.int32)
     values = jax.lax.bitcast_convert_type(_flipped(ordered), scores.dtype)
@@ -69,7 +75,7 @@ class Counts(NamedTuple):
 def counts(scores: jax.Array, y: jax.Array, sample_weight: jax.Array | None) -> Counts:
     """For `(n,)` scores, or `(n, 2)`, of which the difference counts."""
     rows = _judged.judged(binary(scores), y, sample_weight)
-    at, weight = levels(-rows.scores, rows.weight), _judged.scaled(rows.weight)
+    at, weight = levels(-rows.scores, rows.weight == 0), _judged.scaled(rows.weight)
     of_one, of_zero = (jnp.where(side, weight, 0) for side in (rows.y > 0, rows.y == 0))
     true, false = (jnp.cumsum(at.total(a)) for a in (of_one, of_zero))
     highest = jnp.max(jnp.where(jnp.isnan(at.scores), -jnp.inf, at.scores))
@@ -80,14 +86,14 @@ def binary(scores: jax.Array) -> jax.Array:
     return scores[:, 1] - scores[:, 0] if scores.ndim == 2 else scores
 
 
-def wins(scores: jax.Array, of_class: jax.Array, rows: Judged) -> jax.Array:
+def wins(scores: jax.Array, of_class: jax.Array) -> jax.Array:
     """How much of a class is above each row, `(n,)`, and half of what equals it.
 
     Args:
       scores: `(n,)`.
       of_class: `(n,)`, weights of the rows of that class.
     """
-    at = levels(-scores, rows.weight)
+    at = levels(-scores)
     here = at.total(of_class)
     return (jnp.cumsum(here) - here / 2)[at.place]
 
@@ -97,7 +103,7 @@ def pairs_won(scores: jax.Array, rows: Judged, k: int) -> tuple[jax.Array, jax.A
     `(n, k)` of the line; and the classes' weights `(k,)`."""
     weight = _judged.scaled(rows.weight)
     members = jnp.where(_codes.members(rows.y, k), weight[:, None], 0)
-    won = jax.vmap(lambda s, of_class: wins(s, of_class, rows), in_axes=1)(scores, members)
+    won = jax.vmap(wins, in_axes=1)(scores, members)
     return jnp.matmul(won, members, precision=jax.lax.Precision.HIGHEST), jnp.sum(members, axis=0)
 
 

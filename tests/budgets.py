@@ -16,6 +16,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import (
+    calibration,
+    conformal,
     fisher,
     gaussian,
     lda,
@@ -31,7 +33,11 @@ from jaxlin._base import _lean
 
 FILE = pathlib.Path(__file__).with_suffix(".json")
 SMALL, LARGE = (300, 10), (50_000, 50)
-FITS: dict[str, tuple[Callable, tuple[int, int]]] = {
+FITS: dict[str, tuple[Callable, tuple[int, ...]]] = {
+    "calibration.fit_isotonic": (calibration.fit_isotonic, (300,)),
+    "calibration.fit_platt": (calibration.fit_platt, (300,)),
+    "calibration.fit_temperature": (calibration.fit_temperature, (300,)),
+    "conformal.fit": (conformal.fit, (300, 3)),
     "fisher.fit": (fisher.fit, SMALL),
     "gaussian.fit": (partial(gaussian.fit, num_classes=3), SMALL),
     "gaussian.fit_tied": (partial(gaussian.fit_tied, num_classes=3), SMALL),

@@ -8,8 +8,8 @@ from tests import budgets
 from tests.public import FUNCTIONS
 
 HELD = json.loads(budgets.FILE.read_text())
-# Fits of statistics, and of streams, whose programs are parts of others'.
-PARTS = ("from_moments", "streaming")
+# Fits of statistics, of streams, and of fits, whose programs are parts of others'.
+PARTS = ("from_moments", "streaming", "fit_cross")
 
 
 def test_every_fit_has_a_budget():

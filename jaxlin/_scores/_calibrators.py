@@ -48,14 +48,17 @@ def temperature(scores, y, sample_weight):
     flat = jnp.max(size) == 0
     status = jnp.where(jnp.max(rival) <= 0, endless, status)
     # Scores that tell less than nothing are best not heard.
-    deaf = _of_leads(still, nothing)[0] >= 0
+    deaf = state.point[0] <= 0
     status = jnp.where(deaf, Status.CONVERGED, status)
     status = jnp.where(flat, Status.RANK_DEFICIENT, status)
     point = jnp.where(deaf, 0, state.point)
     proper = (status <= Status.MAX_STEPS) & ~deaf & rows.valid
     point = _implicit.root(_of_leads, _bend_of_leads, data, point, proper)
     residual = jnp.where(deaf, 0, state.look.residual)
-    info = _info(status, state.steps, _loss_of_leads(data, point), residual, rows.valid)
+    equal = jnp.sum(data[1] * jnp.log(jnp.sum(leads > -jnp.inf, axis=1).astype(leads.dtype)))
+    least = jnp.where(deaf, equal, state.look.objective)
+    least = _implicit.envelope(_loss_of_leads, data, point, least, proper)
+    info = _info(status, state.steps, least, residual, rows.valid)
     return _known(point[0] / unit, rows.valid), _implicit.told(info, proper, data)
 
 
@@ -94,11 +97,15 @@ def platt(scores, y, sample_weight, smoothed):
     if smoothed:
         ones, zeros = jnp.sum(weight * one), jnp.sum(weight * (1 - one))
         target = jnp.where(rows.y > 0, (ones + 1) / (ones + 2), 1 / (zeros + 2))
-    s = jnp.where(here, rows.scores, jnp.max(jnp.where(here, rows.scores, -jnp.inf)))
-    low, high = jnp.min(s), jnp.max(s)
+    sides = here & (rows.y > 0), here & (rows.y == 0)
+    ends = jnp.stack(
+        [jnp.where(side, a, -jnp.inf) for side in sides for a in (rows.scores, -rows.scores)]
+    )
+    ends = jnp.max(jax.lax.stop_gradient(ends), axis=1)
+    high, low = jnp.maximum(ends[0], ends[2]), -jnp.maximum(ends[1], ends[3])
     unit = _unit(high / 2 - low / 2)
-    middle = jax.lax.stop_gradient(jnp.sum(share * (s / unit))) * unit
-    data = jnp.where(here, (s - middle) / unit, 0), target, share
+    middle = jax.lax.stop_gradient(jnp.sum(share * (rows.scores / unit))) * unit
+    data = jnp.where(here, (rows.scores - middle) / unit, 0), target, share
     still = jax.lax.stop_gradient(data)
 
     def look(point):
@@ -113,21 +120,17 @@ def platt(scores, y, sample_weight, smoothed):
         residual = jnp.maximum(jnp.abs(slope), jnp.abs(shift))
         return Look(_loss_of_plane(still, point), residual, step, jnp.sqrt(jnp.abs(gain)))
 
-    state, status = _newton.descended(look, jnp.zeros(2, s.dtype))
+    state, status = _newton.descended(look, jnp.zeros(2, share.dtype))
     status = jnp.where(low == high, Status.RANK_DEFICIENT, status)
     if not smoothed:
-        edge = functools.partial(_edges, s)
-        (low_one, high_one), (low_zero, high_zero) = (
-            edge(here & side) for side in (rows.y > 0, rows.y == 0)
-        )
-        apart = jnp.maximum(low_one - high_zero, low_zero - high_one)
+        apart = -jnp.minimum(ends[1] + ends[2], ends[0] + ends[3])
         endless = jnp.where(apart > 0, Status.SEPARABLE, Status.QUASI_SEPARABLE)
         status = jnp.where((apart >= 0) & (low < high), endless, status)
-    both = jnp.sum(share * one) * jnp.sum(share * (1 - one)) > 0
+    both = jnp.minimum(ends[0], ends[2]) > -jnp.inf
     status = jnp.where(both, status, Status.CLASS_TOO_SMALL)
     point = state.point
     if not smoothed:
-        only = jnp.where(jnp.sum(share * one) > 0, jnp.inf, -jnp.inf)
+        only = jnp.where(ends[0] > -jnp.inf, jnp.inf, -jnp.inf).astype(share.dtype)
         point = jnp.where(both, point, jnp.stack([jnp.zeros_like(only), only]))
     proper = (status <= Status.MAX_STEPS) & rows.valid
     root = _implicit.root(_of_plane, _bend_of_plane, data, point, proper)
@@ -135,13 +138,9 @@ def platt(scores, y, sample_weight, smoothed):
     found = tuple(
         _known(jnp.where(both, a, b), rows.valid) for a, b in zip(found, point, strict=True)
     )
-    info = _info(status, state.steps, _loss_of_plane(data, root), state.look.residual, rows.valid)
+    least = _implicit.envelope(_loss_of_plane, data, root, state.look.objective, proper)
+    info = _info(status, state.steps, least, state.look.residual, rows.valid)
     return found, _implicit.told(info, proper, data)
-
-
-def _edges(s, side):
-    """The least and the largest on a side; of none inf and -inf."""
-    return jnp.min(jnp.where(side, s, jnp.inf)), jnp.max(jnp.where(side, s, -jnp.inf))
 
 
 def _plane(data, point):
@@ -185,7 +184,8 @@ def isotonic(scores, y, sample_weight):
     highest = jnp.max(jnp.where(jnp.isnan(at.scores), -jnp.inf, at.scores))
     knots = jnp.where(jnp.isnan(at.scores), highest, at.scores)
     miss = jnp.sum(_shares(rows) * (values[at.place] - one) ** 2)
-    both = (jnp.sum(weight * one) > 0) & (jnp.sum(weight * (1 - one)) > 0)
+    sides = jnp.stack([rows.y > 0, rows.y == 0]) & (weight > 0)[None, :]
+    both = jnp.all(jnp.any(sides, axis=1))
     status = jnp.where(both, Status.CONVERGED, Status.CLASS_TOO_SMALL)
     info = _info(status, jnp.zeros((), jnp.int32), miss, jnp.zeros_like(miss), rows.valid)
     return (_known(knots, rows.valid), _known(values, rows.valid)), info

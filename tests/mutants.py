@@ -2771,12 +2771,6 @@ FAULTS = [
             "calibration::the_derivative_of_isotonic_values_in_the_weights",
             "calibration::weights_count_rows_and_a_row_of_weight_zero_is_absent",
         ),
-        (
-            "the lowest is a pool",
-            "merge = (top > 0) & ",
-            "merge = (top >= 0) & ",
-            "calibration::isotonic_is_scikit_learns",
-        ),
     ),
     *of(
         "_scores/_newton.py",

@@ -230,6 +230,9 @@ def test_an_edge_belongs_to_the_bin_below_it():
     p = np.arange(11) / 10
     assert metrics.equal_width(p, num_bins=10).tolist() == [0, *range(10)]
     assert metrics.equal_mass(p[1:], num_bins=5).tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
+    # 7 / 25 of 100 is more than 28 in floating point.
+    hundred = metrics.equal_mass(np.arange(100) / 100, num_bins=25)
+    np.testing.assert_array_equal(hundred, np.arange(100) // 4)
     # Where the shares are no binary fractions, and where equal values go together.
     weight = np.array([1.0, 2.0, 3.0, 3.0])
     assert metrics.equal_mass(p[:4], num_bins=3, sample_weight=weight).tolist() == [0, 0, 1, 2]

@@ -269,6 +269,19 @@ def test_what_has_no_finite_optimum_says_so(scores, y, temperature, platt):
         close(params, calibration.Platt(0.0, 0.0), atol=1e-9)
 
 
+def test_scores_that_are_all_one_have_no_slope():
+    """Though their mean may round to another number, as it does for 10 of these."""
+    rng, lanes = np.random.default_rng(0), 3000
+    value = rng.normal(size=lanes) * 10.0 ** rng.integers(-3, 6, lanes)
+    scores, y = np.repeat(value[:, None], 7, axis=1), np.arange(7) % 2
+    weight = rng.uniform(0.1, 3, (lanes, 7))
+    fit = jax.vmap(lambda s, w: calibration.fit_platt(s, y, sample_weight=w))
+    params, info = jax.jit(fit)(scores, weight)
+    assert (info.status == Status.RANK_DEFICIENT).all() and (params.slope == 0).all()
+    share = weight @ y / weight.sum(1)
+    close(params.intercept, np.log(share / (1 - share)))
+
+
 def test_one_class_has_its_probability():
     one = np.ones(N, int)
     for fit in (calibration.fit_platt, calibration.fit_isotonic):

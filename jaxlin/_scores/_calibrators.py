@@ -105,7 +105,8 @@ def platt(scores, y, sample_weight, smoothed):
     high, low = jnp.maximum(ends[0], ends[2]), -jnp.maximum(ends[1], ends[3])
     unit = _unit(high / 2 - low / 2)
     middle = jax.lax.stop_gradient(jnp.sum(share * (rows.scores / unit))) * unit
-    data = jnp.where(here, (rows.scores - middle) / unit, 0), target, share
+    # Of scores that are all one their mean may round to another, and they are to be exactly 0.
+    data = jnp.where(here & (low < high), (rows.scores - middle) / unit, 0), target, share
     still = jax.lax.stop_gradient(data)
 
     def look(point):

@@ -279,7 +279,8 @@ def test_scores_that_are_all_one_have_no_slope():
     params, info = jax.jit(fit)(scores, weight)
     assert (info.status == Status.RANK_DEFICIENT).all() and (params.slope == 0).all()
     share = weight @ y / weight.sum(1)
-    close(params.intercept, np.log(share / (1 - share)))
+    # A gradient within eps^0.7 of 0, where the curvature is about 1/4.
+    close(params.intercept, np.log(share / (1 - share)), atol=5e-11)
 
 
 def test_one_class_has_its_probability():

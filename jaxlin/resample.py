@@ -518,8 +518,7 @@ def held_out_scores(
     Returns:
       `(scores, info)`: `(n,)`, or `(n, k)`, those of `jaxlin.scores`, with `offset` added where
       that is among the options; of a row held out by several folds the mean, of one that none
-      holds out, or of weight 0, NaN, and so where the fit is INVALID_DATA; and the Info of each
-      fold.
+      holds out NaN, and so where the fit is INVALID_DATA; and the Info of each fold.
 
     Raises:
       ValueError: as `cross_validate`.

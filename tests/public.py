@@ -216,10 +216,7 @@ def _usual(f: Callable, module: str) -> Case:
     if "sample_weight" not in inspect.signature(f).parameters:
         return case(f, *(known[name] for name in names))
 
-    def weighted(*arguments):
-        return f(*arguments[:-1], sample_weight=arguments[-1])
-
-    return case(weighted, *(known[name] for name in names), some_weights)
+    return case(weighing(f), *(known[name] for name in names), some_weights)
 
 
 def bowl(params: jax.Array, target: jax.Array) -> jax.Array:
@@ -252,7 +249,7 @@ def _solve(solver: Callable) -> Callable:
 
 def weighing(f: Callable, **keywords: Any) -> Callable:
     """With weights as the last argument."""
-    return lambda *given: f(*given[:-1], sample_weight=given[-1], **keywords)
+    return lambda *given, **more: f(*given[:-1], sample_weight=given[-1], **keywords, **more)
 
 
 def uniform(*shape: int) -> Callable[[np.random.Generator], np.ndarray]:

@@ -226,6 +226,23 @@ def test_the_derivative_of_isotonic_values_in_the_weights():
     np.testing.assert_allclose(slope, (ends[0] - ends[1]) / (2 * size), rtol=1e-6)
 
 
+def test_the_derivative_at_a_weight_of_0_is_that_of_the_rows_entrance(name):
+    scores, y = data_of(name)
+    present = scores[WEIGHT > 0]
+
+    def chances(weight):
+        params, info = FITS[name](scores, y, sample_weight=weight)
+        return jnp.append(calibration.probabilities(params, present), info.objective)
+
+    run = jax.jit(lambda weight, move: jax.jvp(chances, (weight,), (move,)))
+    for row in np.flatnonzero(WEIGHT == 0):
+        move, size = 1.0 * (np.arange(N) == row), 1e-4
+        (start, found), (one, _), (two, _) = (run(WEIGHT + s * size * move, move) for s in range(3))
+        np.testing.assert_allclose(
+            found, (4 * one - two - 3 * start) / (2 * size), rtol=1e-3, atol=1e-7
+        )
+
+
 def test_a_step_that_leads_up_is_halved():
     """Newton's whole steps for log cosh lead away from beyond 1.09, and further each time."""
 

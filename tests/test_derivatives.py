@@ -412,9 +412,13 @@ def test_of_separable_data_the_derivative_is_nan_and_masked_it_is_0(fit):
 
 # What jumps where a row gains weight, or says so that it has no derivative in weights.
 JUMPS = {
+    "calibration.fit_isotonic",
     "fisher.least_error",
     "inference.separation",
     "linear.margin",
+    "metrics.best_threshold",
+    "metrics.precision_recall_curve",
+    "metrics.roc_curve",
     "perceptron.fit",
     "perceptron.fit_averaged",
     "perceptron.fit_pocket",
@@ -455,8 +459,9 @@ def called(name):
     positional = [
         p for p in inspect.signature(f).parameters.values() if p.kind is not p.KEYWORD_ONLY
     ]
+    *others, last = arguments
     if len(arguments) > len(positional) and "sample_weight" in options_of(name):
-        return lambda **more: f(*arguments[:-1], **more)
+        return lambda sample_weight=last, **more: example.call(*others, sample_weight, **more)
     return lambda **more: example.call(*arguments, **more)
 
 

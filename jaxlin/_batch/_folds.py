@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlin import metrics
-from jaxlin._base import _checks, _dispatch, _lean, _mesh, _options, _platform, _traits, _words
+from jaxlin._base import _checks, _dispatch, _lean, _options, _platform, _traits, _words
 from jaxlin._batch import _draws, _lanes, _paths
 from jaxlin._moments import _closed_form
 from jaxlin.types import Info, Status
@@ -169,13 +169,13 @@ def held_out_scores(fit, static, size, data, weights, held_out, *, closed=True):
     """The mean of what those folds say that held a row out, `(n,)` or `(n, k)`; and their Infos."""
     lanes = (weights, held_out)
     scores, info = cross_validate(fit, _scores_of, static, size, data, *lanes, closed=closed)
-    _, judged = jax.vmap(lambda *lane: parts(lane[0], data[2], lane[1]))(*lanes)
+    _, judged = jax.vmap(lambda *lane: parts(lane[0], None, lane[1]))(*lanes)
     return _pooled(scores, judged), info
 
 
 def _scores_of(scores, y, *, sample_weight):
-    """What a fold says of the rows that it is judged on, as if it were a metric."""
-    return _mesh.where_rows(sample_weight != 0, scores)
+    """What a fold says of all rows, as if it were a metric."""
+    return scores
 
 
 def _pooled(scores: jax.Array, judged: jax.Array) -> jax.Array:

@@ -27,11 +27,11 @@ def temperature(scores, y, sample_weight):
     sound = jnp.isfinite(jnp.take_along_axis(scores, own, axis=1)) & (scores < jnp.inf)
     rows = _judged.judged(jnp.where(sound, scores, jnp.nan), y, sample_weight)
     own = rows.y[:, None]
+    here = rows.weight[:, None] > 0
     leads = rows.scores - jnp.take_along_axis(rows.scores, own, axis=1)
-    leads = jnp.where(rows.weight[:, None] > 0, leads, 0)
-    size = jnp.where(leads > -jnp.inf, jnp.abs(leads), 0)
+    size = jnp.where(here & (leads > -jnp.inf), jnp.abs(leads), 0)
     unit = _unit(jnp.max(size))
-    data = leads / unit, _shares(rows)
+    data = _within(leads / unit), _shares(rows)
     still = jax.lax.stop_gradient(data)
 
     def look(point):
@@ -42,8 +42,8 @@ def temperature(scores, y, sample_weight):
 
     nothing = jnp.zeros(1, scores.dtype)
     state, status = _newton.descended(look, nothing)
-    others = jnp.where(_codes.members(rows.y, scores.shape[1]), -jnp.inf, leads)
-    rival = jnp.where(rows.weight > 0, jnp.max(others, axis=1), -jnp.inf)
+    others = jnp.where(here & ~_codes.members(rows.y, scores.shape[1]), leads, -jnp.inf)
+    rival = jnp.max(others, axis=1)
     endless = jnp.where(jnp.max(rival) < 0, Status.SEPARABLE, Status.QUASI_SEPARABLE)
     flat = jnp.max(size) == 0
     status = jnp.where(jnp.max(rival) <= 0, endless, status)
@@ -106,7 +106,7 @@ def platt(scores, y, sample_weight, smoothed):
     unit = _unit(high / 2 - low / 2)
     middle = jax.lax.stop_gradient(jnp.sum(share * (rows.scores / unit))) * unit
     # Of scores that are all one their mean may round to another, and they are to be exactly 0.
-    data = jnp.where(here & (low < high), (rows.scores - middle) / unit, 0), target, share
+    data = _within(jnp.where(low < high, (rows.scores - middle) / unit, 0)), target, share
     still = jax.lax.stop_gradient(data)
 
     def look(point):
@@ -176,7 +176,11 @@ def _bend_of_plane(point, data):
 def isotonic(scores, y, sample_weight):
     """Knots `(n,)`, what is predicted there, and the Info."""
     rows = _judged.judged(jnp.where(jnp.isfinite(scores), scores, jnp.nan), y, sample_weight)
-    weight, at = _judged.scaled(rows.weight), _ranked.levels(rows.scores, rows.weight == 0)
+    weight, absent = _judged.scaled(rows.weight), rows.weight == 0
+    at = _ranked.levels(rows.scores, absent)
+    # A row that gains weight joins the pool above it if it is of class 1, else the one below.
+    below = absent & (rows.y == 0) & (at.scores[at.place] != rows.scores)
+    at = at._replace(place=jnp.where(below, jnp.maximum(at.place - 1, 0), at.place))
     one = (rows.y > 0).astype(weight.dtype)
     parts = jnp.stack([at.total(weight), at.total(weight * one)])
     pool = _pools.increasing(*jax.lax.stop_gradient(parts))
@@ -257,6 +261,12 @@ def _shares(rows):
     weight = _judged.scaled(rows.weight)
     total = jnp.sum(weight)
     return weight / jnp.where(total > 0, total, 1)
+
+
+def _within(scores):
+    """In units of those that count, what does not is at most as far away as can be told."""
+    most = 1 / jnp.finfo(scores.dtype).eps
+    return jnp.where(scores > -jnp.inf, jnp.clip(scores, -most, most), scores)
 
 
 def _unit(size):

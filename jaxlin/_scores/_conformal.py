@@ -45,14 +45,10 @@ def fit(strangeness, probabilities, y, sample_weight, key, by_class):
     here = _codes.members(rows.y, k).T if by_class else jnp.ones((1, len(y)), bool)
     weights = jnp.where(here, rows.weight[None, :], 0)
 
-    def of_group(weight):
-        at = _ranked.levels(own, weight == 0)
-        total = at.total(weight)
-        # From above, so that what is rare and strange keeps its digits.
-        reached = jnp.cumsum(total[::-1])[::-1]
-        return jnp.where(jnp.isnan(at.scores), jnp.inf, at.scores), reached
-
-    levels, reached = jax.vmap(of_group)(weights)
+    at = _ranked.levels(own)
+    # From above, so that what is rare and strange keeps its digits.
+    reached = jnp.cumsum(jax.vmap(at.total)(weights)[:, ::-1], axis=1)[:, ::-1]
+    levels = jnp.broadcast_to(at.scores, reached.shape)
     zero = jnp.zeros((), levels.dtype)
     few = jnp.any(reached[:, 0] == 0)
     status = jnp.where(few, Status.CLASS_TOO_SMALL, Status.CONVERGED)

@@ -154,9 +154,11 @@ def _areas(scores, y, sample_weight):
 
 @jax.jit
 def average_precision(scores, y, sample_weight):
-    _, true, false, rows = _ranked.counts(scores, y, sample_weight)
+    rows = _judged.judged(_ranked.binary(scores), y, sample_weight)
+    true, false = _ranked.passed(_ranked.levels(-rows.scores), rows)
     taken = true + false
-    precision = true / jnp.where(taken > 0, taken, 1)
+    # Before any weight is taken a row that gains some is all of it.
+    precision = jnp.where(taken > 0, true / jnp.where(taken > 0, taken, 1), 1)
     steps = jnp.diff(true, prepend=0)
     defined = rows.valid & (true[-1] > 0)
     found = jnp.sum(steps * precision) / jnp.where(defined, true[-1], 1)

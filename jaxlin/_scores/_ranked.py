@@ -20,7 +20,8 @@ from jaxlin._scores._judged import Judged
 class Levels(NamedTuple):
     """The scores from the lowest to the highest; those of rows that are absent are the highest.
 
-    place: `(n,)`, where the score of each row is; of equal scores the first place
+    place: `(n,)`, where the score of each row is, the first place of equal scores; of a row that is
+      absent the first place that is not below it
     scores: `(n,)`, at each place; of rows that are absent NaN
     """
 
@@ -36,13 +37,13 @@ def levels(scores: jax.Array, absent: jax.Array | None = None) -> Levels:
     """The levels of `scores (n,)`, those of rows that are `absent (n,)` told apart if it is given.
 
     Where a place is only to add up what rows weigh, it need not be given: lanes that differ in
-    weights then share one sort.
+    weights then share one sort, and a row that gains weight does so at a level of its own.
     """
     integer = jnp.dtype(f"int{8 * scores.dtype.itemsize}")
     largest = jnp.iinfo(integer).max
     keys = _flipped(_bits(scores, integer))
-    keys = keys if absent is None else jnp.where(absent, largest, keys)
-    ordered = jax.lax.sort(keys, is_stable=False)
+    ordered = keys if absent is None else jnp.where(absent, largest, keys)
+    ordered = jax.lax.sort(ordered, is_stable=False)
     place = jnp.searchsorted(ordered, keys).astype(jnp.int32)
     values = jax.lax.bitcast_convert_type(_flipped(ordered), scores.dtype)
     return Levels(place, values)
@@ -75,11 +76,17 @@ class Counts(NamedTuple):
 def counts(scores: jax.Array, y: jax.Array, sample_weight: jax.Array | None) -> Counts:
     """For `(n,)` scores, or `(n, 2)`, of which the difference counts."""
     rows = _judged.judged(binary(scores), y, sample_weight)
-    at, weight = levels(-rows.scores, rows.weight == 0), _judged.scaled(rows.weight)
-    of_one, of_zero = (jnp.where(side, weight, 0) for side in (rows.y > 0, rows.y == 0))
-    true, false = (jnp.cumsum(at.total(a)) for a in (of_one, of_zero))
+    at = levels(-rows.scores, rows.weight == 0)
     highest = jnp.max(jnp.where(jnp.isnan(at.scores), -jnp.inf, at.scores))
-    return Counts(-jnp.where(jnp.isnan(at.scores), highest, at.scores), true, false, rows)
+    thresholds = -jnp.where(jnp.isnan(at.scores), highest, at.scores)
+    return Counts(thresholds, *passed(at, rows), rows)
+
+
+def passed(at: Levels, rows: Judged) -> tuple[jax.Array, jax.Array]:
+    """The weight `(n,)` of class 1, and of class 0, up to each place."""
+    weight = _judged.scaled(rows.weight)
+    of_one, of_zero = (jnp.where(side, weight, 0) for side in (rows.y > 0, rows.y == 0))
+    return jnp.cumsum(at.total(of_one)), jnp.cumsum(at.total(of_zero))
 
 
 def binary(scores: jax.Array) -> jax.Array:

@@ -2702,7 +2702,7 @@ FAULTS = [
         ),
         (
             "a row without weight has a score",
-            "jnp.where(absent, largest, keys)",
+            "jnp.where(absent, highest, keys)",
             "keys",
             "metrics::curves_are_those_of_scikit_learn",
         ),

@@ -176,24 +176,24 @@ def _bend_of_plane(point, data):
 def isotonic(scores, y, sample_weight):
     """Knots `(n,)`, what is predicted there, and the Info."""
     rows = _judged.judged(jnp.where(jnp.isfinite(scores), scores, jnp.nan), y, sample_weight)
-    weight, absent = _judged.scaled(rows.weight), rows.weight == 0
+    weight, absent, n = _judged.scaled(rows.weight), rows.weight == 0, len(scores)
     at = _ranked.levels(rows.scores, absent)
-    # A row that gains weight joins the pool above it if it is of class 1, else the one below.
+    # A row that gains weight joins the pool above it if it is of class 1, else the one below; where
+    # there is none it makes one, outside.
     below = absent & (rows.y == 0) & (at.scores[at.place] != rows.scores)
-    at = at._replace(place=jnp.where(below, jnp.maximum(at.place - 1, 0), at.place))
-    one = (rows.y > 0).astype(weight.dtype)
-    parts = jnp.stack([at.total(weight), at.total(weight * one)])
-    pool = _pools.increasing(*jax.lax.stop_gradient(parts))
-    whole, ones = jnp.zeros_like(parts).at[:, pool].add(parts)
+    at = at._replace(place=jnp.where(below, (at.place + n) % (n + 1), at.place))
+    parts = jax.vmap(at.total)(jnp.where(_codes.members(rows.y, 2).T, weight[None, :], 0))
+    zero, one = jax.lax.stop_gradient(parts)
+    pool = _pools.increasing(zero + one, one)
+    zeros, ones = jnp.zeros_like(parts).at[:, pool].add(parts)
+    whole = zeros + ones
     values = (ones / jnp.where(whole > 0, whole, 1))[pool]
-    highest = jnp.max(jnp.where(jnp.isnan(at.scores), -jnp.inf, at.scores))
-    knots = jnp.where(jnp.isnan(at.scores), highest, at.scores)
-    miss = jnp.sum(_shares(rows) * (values[at.place] - one) ** 2)
-    sides = jnp.stack([rows.y > 0, rows.y == 0]) & (weight > 0)[None, :]
-    both = jnp.all(jnp.any(sides, axis=1))
+    miss = parts[0] * values**2 + parts[1] * (1 - values) ** 2
+    miss = jnp.sum(miss) / jnp.sum(weight)
+    both = jnp.all(jnp.sum(parts, axis=1) > 0)
     status = jnp.where(both, Status.CONVERGED, Status.CLASS_TOO_SMALL)
     info = _info(status, jnp.zeros((), jnp.int32), miss, jnp.zeros_like(miss), rows.valid)
-    return (_known(knots, rows.valid), _known(values, rows.valid)), info
+    return (_known(at.scores, rows.valid), _known(values, rows.valid)), info
 
 
 @functools.partial(_platform.jit, static_argnums=(0, 4))

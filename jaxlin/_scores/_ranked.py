@@ -18,11 +18,11 @@ from jaxlin._scores._judged import Judged
 
 
 class Levels(NamedTuple):
-    """The scores from the lowest to the highest; those of rows that are absent are the highest.
+    """The scores from the lowest to the highest; the highest also in place of those absent.
 
     place: `(n,)`, where the score of each row is, the first place of equal scores; of a row that is
-      absent the first place that is not below it
-    scores: `(n,)`, at each place; of rows that are absent NaN
+      absent the first place that is not below it, n if none is
+    scores: `(n,)`, at each place
     """
 
     place: jax.Array
@@ -40,9 +40,10 @@ def levels(scores: jax.Array, absent: jax.Array | None = None) -> Levels:
     weights then share one sort, and a row that gains weight does so at a level of its own.
     """
     integer = jnp.dtype(f"int{8 * scores.dtype.itemsize}")
-    largest = jnp.iinfo(integer).max
-    keys = _flipped(_bits(scores, integer))
-    ordered = keys if absent is None else jnp.where(absent, largest, keys)
+    keys = ordered = _flipped(_bits(scores, integer))
+    if absent is not None:
+        highest = jnp.max(jnp.where(absent, jnp.iinfo(integer).min, keys))
+        ordered = jnp.where(absent, highest, keys)
     ordered = jax.lax.sort(ordered, is_stable=False)
     place = jnp.searchsorted(ordered, keys).astype(jnp.int32)
     values = jax.lax.bitcast_convert_type(_flipped(ordered), scores.dtype)
@@ -77,9 +78,9 @@ def counts(scores: jax.Array, y: jax.Array, sample_weight: jax.Array | None) -> 
     """For `(n,)` scores, or `(n, 2)`, of which the difference counts."""
     rows = _judged.judged(binary(scores), y, sample_weight)
     at = levels(-rows.scores, rows.weight == 0)
-    highest = jnp.max(jnp.where(jnp.isnan(at.scores), -jnp.inf, at.scores))
-    thresholds = -jnp.where(jnp.isnan(at.scores), highest, at.scores)
-    return Counts(thresholds, *passed(at, rows), rows)
+    # Of the places of rows that are absent the last is beyond all thresholds.
+    at = at._replace(place=jnp.minimum(at.place, len(at.place) - 1))
+    return Counts(-at.scores, *passed(at, rows), rows)
 
 
 def passed(at: Levels, rows: Judged) -> tuple[jax.Array, jax.Array]:

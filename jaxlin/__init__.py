@@ -5,6 +5,9 @@
 `jit`, `vmap` and `grad`.
 """
 
+import importlib as _importlib
+from typing import Any as _Any
+
 from jaxlin import (
     calibration,
     conformal,
@@ -56,6 +59,13 @@ from jaxlin.types import (
 
 __version__ = "0.1.0"
 
+
+def __getattr__(name: str) -> _Any:
+    if name == "estimators":  # it needs scikit-learn, which an import does not
+        return _importlib.import_module("jaxlin.estimators")
+    raise AttributeError(f"module 'jaxlin' has no attribute {name!r}")
+
+
 __all__ = [
     "FitError",
     "Gaussian",
@@ -71,6 +81,7 @@ __all__ = [
     "datasets",
     "describe",
     "distributed",
+    "estimators",
     "features",
     "fisher",
     "gaussian",

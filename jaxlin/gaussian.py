@@ -559,5 +559,5 @@ def _common(divisor, s, valid, given, mask, source, rows=None):
     return _bayes.settled(params, info, valid & ~small, (source, given))
 
 
-_traits.declare(fit, moments=(per_class, fit_from_moments))
-_traits.declare(fit_tied, moments=(tied, fit_tied_from_moments))
+_traits.declare(fit, log_odds=True, moments=(per_class, fit_from_moments))
+_traits.declare(fit_tied, log_odds=True, moments=(tied, fit_tied_from_moments))

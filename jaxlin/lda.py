@@ -407,4 +407,4 @@ def _ledoit_wolf(data):
     return jnp.where(valid & (total > 0), amount, jnp.nan)
 
 
-_traits.declare(fit, many=_OFFER, moments=(tied, fit_from_moments))
+_traits.declare(fit, many=_OFFER, log_odds=True, moments=(tied, fit_from_moments))

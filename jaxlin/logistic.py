@@ -261,7 +261,7 @@ def _fit_firth(bias, complete, data, offset, tol, max_steps):
     theta, info = solvers.newton(
         _jeffreys,
         jnp.zeros(p, dtype),
-        arguments,
+        jax.lax.stop_gradient(arguments),
         hessian=_jeffreys_hessian if _by_pairs(rows, p) else None,
         tol=tol / SLACK,
         max_steps=jnp.where(valid, max_steps, 0),
@@ -269,10 +269,13 @@ def _fit_firth(bias, complete, data, offset, tol, max_steps):
     # An information that has no factor, singular to rounding, is no place to start.
     begun = info.status != Status.INVALID_DATA
     theta = jnp.where(begun, theta, 0)
+    bend = _bend_by_pairs if _by_pairs(rows, p) else _bend
+    theta = _implicit.root(_slope, bend, arguments, theta, begun)
+    objective = _implicit.envelope(_least, arguments, theta, info.objective, begun)
     still = jax.lax.stop_gradient((theta, *arguments))
     residual = _passes.residual(problem, jax.grad(_jeffreys)(*still)[None, :])
     residual = jnp.where(begun, residual, jnp.inf)
-    found = theta
+    found: Any = theta
     if complete:
         deficient = jnp.any(null != 0)
         found = theta - _proof.least_norm_excess(problem, still[0][None, :], still[3])[0]
@@ -288,7 +291,7 @@ def _fit_firth(bias, complete, data, offset, tol, max_steps):
     # The determinant in the user's units and of sums.
     units = jnp.log(jnp.where(problem.spread[:d] > 0, _frame.unscaled(problem), 1))
     number = jnp.sum(problem.spread > 0).astype(dtype)
-    objective = jnp.where(begun, info.objective, jnp.inf)
+    objective = jnp.where(begun, objective, jnp.inf)
     moved = jnp.sum(units) - number * jnp.log(total) / 2
     said = Info(
         status=jnp.where(valid, status, Status.INVALID_DATA).astype(jnp.int32),
@@ -316,6 +319,22 @@ def _jeffreys(theta: jax.Array, problem: Any, total: jax.Array, null: jax.Array)
     _, log_determinant = _linalg.inverse(curvature + unseen)
     # What no row sees is held at 0.
     return value - log_determinant / (2 * total) + _linalg.form(unseen, theta) / 2
+
+
+def _least(data: Any, theta: jax.Array) -> jax.Array:
+    return _jeffreys(theta, *data)
+
+
+def _slope(data: Any, theta: jax.Array) -> jax.Array:
+    return jax.grad(_jeffreys)(theta, *data)
+
+
+def _bend(theta: jax.Array, data: Any) -> jax.Array:
+    return jax.hessian(_jeffreys)(theta, *data)
+
+
+def _bend_by_pairs(theta: jax.Array, data: Any) -> jax.Array:
+    return _jeffreys_hessian(theta, *data)
 
 
 def _by_pairs(rows: _rows.Rows, p: int) -> bool:
@@ -410,6 +429,12 @@ def _nothing(k: int, d: int, dtype: Any) -> Hyperplane:
 
 
 _traits.declare(
-    fit, loss=_LOSS, skips=True, nothing=_nothing, lean=True, together=_plan.many_together
+    fit,
+    loss=_LOSS,
+    log_odds=True,
+    skips=True,
+    nothing=_nothing,
+    lean=True,
+    together=_plan.many_together,
 )
-_traits.declare(fit_firth, skips=True)
+_traits.declare(fit_firth, log_odds=True, skips=True)

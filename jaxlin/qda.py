@@ -206,4 +206,4 @@ _OFFER = _closed_form.Offer(
     per_class=True,
 )
 
-_traits.declare(fit, many=_OFFER, moments=(per_class, fit_from_moments))
+_traits.declare(fit, many=_OFFER, log_odds=True, moments=(per_class, fit_from_moments))

@@ -314,4 +314,6 @@ def _nothing(k: int, d: int, dtype: Any) -> Linear:
     return Linear(weights=jnp.zeros((k, d), dtype), bias=jnp.zeros(k, dtype))
 
 
-_traits.declare(fit, loss=_LOSS, nothing=_nothing, lean=True, together=_plan.many_together)
+_traits.declare(
+    fit, loss=_LOSS, log_odds=True, nothing=_nothing, lean=True, together=_plan.many_together
+)

@@ -18,7 +18,7 @@ VOCABULARY = ["types", "labels", "linear", "quadratic", "pairwise", "losses", "u
 VOCABULARY += ["metrics", "moments", "gaussian", "datasets", "solvers"]
 METHODS = ["perceptron", "least_squares", "fisher", "lda", "qda", "logistic", "softmax", "svm"]
 OF_FITS = ["multiclass", "resample", "probes", "inference", "distributed", "streaming"]
-OF_FITS += ["calibration", "conformal"]
+OF_FITS += ["calibration", "conformal", "estimators"]
 # Pictures are of fits, some of one method: the street is svm's.
 AT_THE_END = ["plot", "__main__"]
 PUBLIC = [*VOCABULARY, *METHODS, *OF_FITS, *AT_THE_END]
@@ -116,7 +116,9 @@ def test_nothing_but_the_declared_dependencies():
         for node, names, top in imports(name):
             for full in names:
                 root = full.split(".")[0]
-                if root in ("matplotlib", "tqdm"):
+                if root == "sklearn":
+                    assert name == "estimators", f"{name}, line {node.lineno}: {full}"
+                elif root in ("matplotlib", "tqdm"):
                     assert not top, f"{name}, line {node.lineno}: {root} at module level"
                 else:
                     assert root in ALLOWED, f"{name}, line {node.lineno}: {full}"

@@ -29,7 +29,7 @@ from jaxlin import (
     solvers,
     svm,
 )
-from jaxlin._base import _dispatch, _platform
+from jaxlin._base import _dispatch, _platform, _traits
 from jaxlin._cli._table import Data
 
 
@@ -39,7 +39,6 @@ class Method(NamedTuple):
     name: what the table calls it
     fit: `fit(x, y, *, sample_weight, ...)`; a binary one goes through one-vs-rest when k > 2
     options: of the fit: `options(n)` returns keywords
-    log_odds: whether scores are log-odds, so that log loss has a meaning
     multiclass: whether the fit takes `num_classes`
     least_classes: with fewer it is another of the methods
     chooses: whether it leaves features out
@@ -48,7 +47,6 @@ class Method(NamedTuple):
     name: str
     fit: Callable
     options: Callable[[int], dict[str, Any]] = lambda n: {}
-    log_odds: bool = False
     multiclass: bool = False
     least_classes: int = 2
     chooses: bool = False
@@ -81,12 +79,12 @@ METHODS = (
     Method("perceptron, pocket", perceptron.fit_pocket, _passes),
     Method("Fisher", fisher.fit),
     Method("least squares", least_squares.fit, multiclass=True),
-    Method("LDA", lda.fit, log_odds=True, multiclass=True),
-    Method("LDA, shrunk", lda.fit, _ledoit_wolf, log_odds=True, multiclass=True),
-    Method("QDA", qda.fit, log_odds=True, multiclass=True),
-    Method("logistic, Newton", logistic.fit, _ridge(solvers.newton), log_odds=True),
-    Method("logistic, L-BFGS", logistic.fit, _ridge(solvers.lbfgs), log_odds=True),
-    Method("logistic, L1", logistic.fit, lambda n: {"l1": L1}, log_odds=True, chooses=True),
+    Method("LDA", lda.fit, multiclass=True),
+    Method("LDA, shrunk", lda.fit, _ledoit_wolf, multiclass=True),
+    Method("QDA", qda.fit, multiclass=True),
+    Method("logistic, Newton", logistic.fit, _ridge(solvers.newton)),
+    Method("logistic, L-BFGS", logistic.fit, _ridge(solvers.lbfgs)),
+    Method("logistic, L1", logistic.fit, lambda n: {"l1": L1}, chooses=True),
     Method("SVM", svm.fit, lambda n: {"l2": L2}),
     Method(
         "SVM, Crammer-Singer",
@@ -95,7 +93,7 @@ METHODS = (
         multiclass=True,
         least_classes=3,
     ),
-    Method("softmax", softmax.fit, lambda n: {"l2": L2}, log_odds=True, multiclass=True),
+    Method("softmax", softmax.fit, lambda n: {"l2": L2}, multiclass=True),
 )
 
 
@@ -212,7 +210,7 @@ def _compile(method: Method, data: Data, weight: jax.Array) -> Program:
         scores = _dispatch.scores(params, x)
         found = {"status": info.status}
         found["accuracy"] = metrics.accuracy(scores, y, sample_weight=held_out)
-        if method.log_odds:
+        if _traits.of(method.fit).log_odds:
             # The log of normalised sigmoids, up to a constant: see multiclass.probabilities.
             scores = jax.nn.log_sigmoid(scores) if one_vs_rest else scores
             found["log_loss"] = metrics.log_loss(scores, y, sample_weight=held_out)

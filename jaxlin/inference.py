@@ -53,7 +53,7 @@ from jaxlin import _linalg, losses
 from jaxlin._base import _checks, _codes, _invalid, _mesh, _platform
 from jaxlin._batch import _draws
 from jaxlin._data import _fold, _prepare, _rows
-from jaxlin._infer import _estimate, _separation
+from jaxlin._infer import _diagnostics, _estimate, _profiles, _separation
 from jaxlin._linalg import _implicit, dot
 from jaxlin._nonsmooth import _conjugates, _sparse
 from jaxlin._smooth import _frame, _record
@@ -432,6 +432,121 @@ def likelihood_ratio(
     return _likelihood_ratio(_model(loss, params, bias), check, arguments, null, degrees)
 
 
+def firth_test(
+    x: Any,
+    y: Any,
+    *,
+    columns: Any,
+    sample_weight: Any = None,
+    feature_mask: Any = None,
+    offset: Any = None,
+    bias: bool = True,
+    tol: Any = None,
+    max_steps: Any = 100,
+) -> ChiSquared:
+    """Test of coefficients of `logistic.fit_firth`, by the ratio of penalised likelihoods.
+
+    The statistic is twice what the logarithm of the penalised likelihood loses where they are 0.
+
+    The columns stay part of the information in Jeffreys' prior (Heinze and Schemper 2002), as R's
+    logistf has it. A fit without the columns, or `likelihood_ratio`, gives
+    other numbers.
+
+    Args:
+      x: `(n, d)`.
+      y: `(n,)` in {0, 1}, or float probabilities in [0, 1].
+      columns: which coefficients are 0 under the null: `(d,)` bool, or the index of one or more.
+      sample_weight, feature_mask, offset, bias, tol, max_steps: as in `logistic.fit_firth`.
+
+    Returns:
+      A ChiSquared of as many degrees as there are columns tested; NaN unless both fits are
+      CONVERGED.
+
+    Raises:
+      ValueError: shapes that do not fit, or a column that is not there; eagerly also data that are
+        not valid.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import inference
+      >>> x = jnp.array([[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 0.0], [4.0, 1.0], [5.0, 1.0]])
+      >>> test = inference.firth_test(x, jnp.array([0, 0, 1, 0, 1, 1]), columns=0)
+      >>> f"{test.statistic:.3f}", f"{test.p_value:.3f}"
+      ('1.606', '0.205')
+    """
+    data, *arguments = _firth_arguments(x, y, sample_weight, feature_mask, offset, tol, max_steps)
+    columns = _columns(columns, data.x.shape[1])
+    bias = _checks.bias_of(bias, data)
+    statistic, degrees, status = _profiles.ratio(bias, data, arguments[0], columns, *arguments[1:])
+    _refuse_invalid(status, data, offset, tol, max_steps)
+    return _chi_squared(statistic, degrees)
+
+
+def firth_intervals(
+    x: Any,
+    y: Any,
+    *,
+    level: Any = 0.95,
+    sample_weight: Any = None,
+    feature_mask: Any = None,
+    offset: Any = None,
+    bias: bool = True,
+    tol: Any = None,
+    max_steps: Any = 100,
+) -> tuple[Hyperplane, Hyperplane]:
+    """Intervals of the coefficients of `logistic.fit_firth`: what `firth_test` does not reject.
+
+    The profile of the penalised likelihood (Heinze and Schemper 2002), as R's logistf has it: of
+    few rows, or of classes that are nearly separable, it is far from symmetric, and intervals of
+    standard errors are wrong.
+
+    Args:
+      x: `(n, d)`.
+      y: `(n,)` in {0, 1}, or float probabilities in [0, 1].
+      level: how often they are to hold the true value.
+      sample_weight, feature_mask, offset, bias, tol, max_steps: as in `logistic.fit_firth`.
+
+    Returns:
+      `(lower, upper)`, Hyperplanes; 0 where a coefficient was fixed at 0, NaN where a fit was not
+      CONVERGED.
+
+    Raises:
+      ValueError: shapes that do not fit; eagerly also data or a level that are not valid.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import inference
+      >>> x, y = jnp.array([[0.0], [1.0], [2.0], [3.0]]), jnp.array([0, 0, 1, 1])
+      >>> lower, upper = inference.firth_intervals(x, y)
+      >>> lower.weights.round(2).tolist(), upper.weights.round(2).tolist()
+      ([-0.06], [7.11])
+    """
+    data, *arguments = _firth_arguments(x, y, sample_weight, feature_mask, offset, tol, max_steps)
+    dtype, d = _checks.working_dtype(data.x), data.x.shape[1]
+    proper = _proper_level(level, dtype)
+    level = jnp.asarray(level, dtype)
+    bias = _checks.bias_of(bias, data)
+
+    def limits(bias, data, columns):
+        offset, *end = arguments
+        found, whole = _profiles.limits(bias, data, offset, level, jnp.asarray(columns), *end)
+        _refuse_invalid(whole.status, data, *given)
+        return jnp.where(proper, found, jnp.nan)
+
+    given = offset, tol, max_steps
+    weights = limits(bias, data, np.arange(d))
+    shifts = jnp.zeros(2, dtype)
+    if bias:
+        # The constant as a column like others.
+        ones = jnp.ones((len(data.x), 1), data.x.dtype)
+        mask = data.feature_mask
+        mask = None if mask is None else jnp.append(mask, True)
+        data = data._replace(x=jnp.concatenate([data.x, ones], axis=1), feature_mask=mask)
+        shifts = limits(False, data, np.array([d]))[:, 0]
+    lower, upper = (Hyperplane(weights=weights[i], bias=shifts[i]) for i in range(2))
+    return lower, upper
+
+
 def influence(
     loss: Loss,
     params: Hyperplane | Linear,
@@ -491,6 +606,288 @@ def influence(
         reference=reference,
     )
     return _influence(_model(loss, params, bias), _checks.static(check, bool, "check"), arguments)
+
+
+def leverage(
+    loss: Loss,
+    params: Hyperplane | Linear,
+    x: Any,
+    y: Any,
+    *,
+    l2: Any = 0.0,
+    sample_weight: Any = None,
+    feature_mask: Any = None,
+    offset: Any = None,
+    bias: bool = True,
+    check: bool = True,
+) -> jax.Array:
+    """How much of its own score each row decides: h_i = weight_i D_i z_i' A^-1 z_i.
+
+    A is the Hessian of W J, D the curvature of a row's loss in its score and z_i = (x_i, 1): the
+    diagonal of the hat matrix (Pregibon 1981), R's `hatvalues`. Without a penalty they sum to the
+    number of coefficients. Of several scores it is the trace.
+
+    Args:
+      loss: `f(scores, y)` of one example.
+      params: a Hyperplane or a Linear that minimises J.
+      x: `(n, d)`.
+      y: `(n,)` class indices, or soft labels where the loss takes them.
+      l2, sample_weight, feature_mask, offset, bias: as the fit had them.
+      check: static; False takes params as they are, minimum or not.
+
+    Returns:
+      `(n,)`, from 0 to 1; NaN as `covariance` has it. A row of weight 0 has none.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import inference, logistic, losses
+      >>> x, y = jnp.array([[0.0], [1.0], [2.0], [9.0]]), jnp.array([0, 1, 0, 1])
+      >>> params, _ = logistic.fit(x, y)
+      >>> inference.leverage(losses.logistic, params, x, y).round(2).tolist()
+      [0.56, 0.36, 0.52, 0.55]
+    """
+    arguments = _estimate.given(
+        params,
+        x,
+        y,
+        l2=l2,
+        sample_weight=sample_weight,
+        feature_mask=feature_mask,
+        offset=offset,
+    )
+    check = _checks.static(check, bool, "check")
+    return _diagnostics.leverage(_model(loss, params, bias), check, arguments)
+
+
+def cooks_distance(
+    loss: Loss,
+    params: Hyperplane | Linear,
+    x: Any,
+    y: Any,
+    *,
+    l2: Any = 0.0,
+    sample_weight: Any = None,
+    feature_mask: Any = None,
+    offset: Any = None,
+    bias: bool = True,
+    check: bool = True,
+) -> jax.Array:
+    """How far the estimate moves if a row is left out, in its own uncertainty (Cook 1977).
+
+    (b - b_i)' A (b - b_i) / P, with one Newton step from the estimate b to b_i (Pregibon 1981), A
+    the Hessian of W J and P the number of coefficients. For a plane that is r_i^2 h_i / (1 - h_i)^2
+    / P, r being Pearson's residual and h the leverage.
+
+    Args:
+      loss, params, x, y, l2, sample_weight, feature_mask, offset, bias, check: as in `leverage`;
+        a row is left out with its whole weight.
+
+    Returns:
+      `(n,)`; NaN as `covariance` has it, and where no estimate without the row exists nearby
+      (leverage 1).
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import inference, logistic, losses
+      >>> x, y = jnp.array([[0.0], [1.0], [2.0], [9.0]]), jnp.array([0, 1, 0, 1])
+      >>> params, _ = logistic.fit(x, y)
+      >>> distance = inference.cooks_distance(losses.logistic, params, x, y)
+      >>> int(jnp.argmax(distance))
+      2
+    """
+    arguments = _estimate.given(
+        params,
+        x,
+        y,
+        l2=l2,
+        sample_weight=sample_weight,
+        feature_mask=feature_mask,
+        offset=offset,
+    )
+    check = _checks.static(check, bool, "check")
+    return _diagnostics.cooks_distance(_model(loss, params, bias), check, arguments)
+
+
+def dfbetas(
+    loss: Loss,
+    params: Hyperplane | Linear,
+    x: Any,
+    y: Any,
+    *,
+    l2: Any = 0.0,
+    sample_weight: Any = None,
+    feature_mask: Any = None,
+    offset: Any = None,
+    bias: bool = True,
+    reference: Any = None,
+    check: bool = True,
+) -> Any:
+    """How many standard errors each coefficient loses if a row is left out.
+
+    (b - b_i) / standard error, by one Newton step as in `cooks_distance` (Belsley, Kuh and Welsch
+    1980); `influence` is its derivative in the weight, in the coefficients' own units.
+
+    Args:
+      loss, params, x, y, l2, sample_weight, feature_mask, offset, bias, check: as in `leverage`;
+        a row is left out with its whole weight.
+      reference: as in `influence`.
+
+    Returns:
+      The type of the params with a leading axis of n; 0 for what was not estimated; NaN as in
+      `cooks_distance`.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import inference, logistic, losses
+      >>> x, y = jnp.array([[0.0], [1.0], [2.0], [9.0]]), jnp.array([0, 1, 0, 1])
+      >>> params, _ = logistic.fit(x, y)
+      >>> moves = inference.dfbetas(losses.logistic, params, x, y)
+      >>> moves.weights.shape, moves.bias.shape
+      ((4, 1), (4,))
+    """
+    arguments = _estimate.given(
+        params,
+        x,
+        y,
+        l2=l2,
+        sample_weight=sample_weight,
+        feature_mask=feature_mask,
+        offset=offset,
+        reference=reference,
+    )
+    check = _checks.static(check, bool, "check")
+    return _diagnostics.dfbetas(_model(loss, params, bias), check, arguments)
+
+
+def response(loss: Loss, score: Any, y: Any) -> jax.Array:
+    """A kind of `residuals`: minus the slope of the loss in the score, y - p for `losses.logistic`.
+
+    Args:
+      loss: `f(score, y)` of one example.
+      score: `()`.
+      y: `()`, its label.
+
+    Returns:
+      `()`.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import inference, losses
+      >>> inference.response(losses.logistic, jnp.array(0.0), jnp.array(1)).item()
+      0.5
+    """
+    return -jax.grad(loss)(score, y)
+
+
+def pearson(loss: Loss, score: Any, y: Any) -> jax.Array:
+    """A kind of `residuals`: in standard deviations, (y - p) / sqrt(p (1 - p)).
+
+    Of any loss minus its slope in the score over the root of its curvature.
+
+    Args:
+      loss: `f(score, y)` of one example.
+      score: `()`.
+      y: `()`, its label.
+
+    Returns:
+      `()`.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import inference, losses
+      >>> inference.pearson(losses.logistic, jnp.array(0.0), jnp.array(1)).item()
+      1.0
+    """
+    found = response(loss, score, y)
+    curve = jax.grad(jax.grad(loss))(score, y)
+    return found / jnp.sqrt(jnp.where(found == 0, 1, curve))
+
+
+def deviance(loss: Loss, score: Any, y: Any) -> jax.Array:
+    """A kind of `residuals`: the root of the row's part of the deviance, with the sign of y - p.
+
+    The loss is taken from the least that it can be, which is not 0 for a soft label of
+    `losses.logistic`.
+
+    Args:
+      loss: `f(score, y)` of one example.
+      score: `()`.
+      y: `()`, its label.
+
+    Returns:
+      `()`.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import inference, losses
+      >>> inference.deviance(losses.logistic, jnp.array(0.0), jnp.array(1)).round(3).item()
+      1.177
+    """
+    value = loss(score, y)
+    if jnp.issubdtype(jnp.result_type(y), jnp.floating):
+        value = value + special.xlogy(y, y) + special.xlogy(1 - y, 1 - y)
+    above = value > 0
+    size = jnp.where(above, jnp.sqrt(2 * jnp.where(above, value, 1)), 0)
+    return jnp.sign(response(loss, score, y)) * size
+
+
+def residuals(
+    loss: Loss,
+    params: Hyperplane,
+    x: Any,
+    y: Any,
+    *,
+    kind: Callable[[Loss, jax.Array, jax.Array], jax.Array] = pearson,
+    l2: Any = 0.0,
+    sample_weight: Any = None,
+    feature_mask: Any = None,
+    offset: Any = None,
+    bias: bool = True,
+    check: bool = True,
+) -> jax.Array:
+    """What each row has that the estimate did not say, of one of the rows that it counts for.
+
+    Args:
+      loss: `f(score, y)` of one example.
+      params: a Hyperplane that minimises J.
+      x: `(n, d)`.
+      y: `(n,)` class indices, or soft labels where the loss takes them.
+      kind: static; `pearson`, `deviance` or `response`, or a function of a row like them.
+      l2, sample_weight, feature_mask, offset, bias: as the fit had them.
+      check: static; False takes params as they are, minimum or not.
+
+    Returns:
+      `(n,)`; NaN as `covariance` has it, and for rows that hold no numbers.
+
+    Raises:
+      TypeError: params of several scores, whose rows have a residual for each.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import inference, logistic, losses
+      >>> x, y = jnp.array([[0.0], [1.0], [2.0], [9.0]]), jnp.array([0, 1, 0, 1])
+      >>> params, _ = logistic.fit(x, y)
+      >>> inference.residuals(losses.logistic, params, x, y).round(2).tolist()
+      [-0.7, 1.2, -1.01, 0.13]
+      >>> inference.residuals(
+      ...     losses.logistic, params, x, y, kind=inference.deviance).round(2).tolist()
+      [-0.89, 1.34, -1.19, 0.19]
+    """
+    if not isinstance(params, Hyperplane):
+        raise TypeError(f"params: expected a Hyperplane, got {type(params).__name__}")
+    if not callable(kind):
+        raise TypeError(f"kind: expected inference.pearson, deviance or response, got {kind!r}")
+    arguments = _estimate.given(
+        params,
+        x,
+        y,
+        l2=l2,
+        sample_weight=sample_weight,
+        feature_mask=feature_mask,
+        offset=offset,
+    )
+    check = _checks.static(check, bool, "check")
+    return _diagnostics.residuals(_model(loss, params, bias), kind, check, arguments)
 
 
 def approximate_leave_one_out(
@@ -728,6 +1125,40 @@ def aliased(
     return found
 
 
+def _firth_arguments(x, y, sample_weight, feature_mask, offset, tol, max_steps):
+    data = _checks.table(x, y, sample_weight=sample_weight, feature_mask=feature_mask, soft=True)
+    dtype = _checks.working_dtype(data.x)
+    return (
+        data,
+        _checks.optional(offset, (len(data.x),), dtype, "offset"),
+        _checks.tolerance(tol, dtype),
+        _checks.count(max_steps, "max_steps"),
+    )
+
+
+def _refuse_invalid(status, data, offset, tol, max_steps):
+    status = jnp.max(status)
+    zero = jnp.zeros(())
+    info = Info(status, status, zero, zero)
+    nonnegative = {"tol": tol, "max_steps": max_steps}
+    _invalid.raise_if_invalid(info, data, nonnegative=nonnegative, finite={"offset": offset})
+
+
+def _columns(columns: Any, d: int) -> jax.Array:
+    """Which of d columns are meant, `(d,)` bool: given so, or by their indices."""
+    columns = _checks.array(columns, "columns")
+    if columns.dtype == jnp.bool_:
+        return jnp.asarray(_checks.mask_of(columns, d, "columns"))
+    if columns.ndim > 1 or not jnp.issubdtype(columns.dtype, jnp.integer):
+        raise TypeError(
+            f"columns: expected (d,) bool or indices (c,), got {columns.dtype} {columns.shape}"
+        )
+    out = (columns < 0) | (columns >= d)
+    if _checks.concrete(out) and np.any(np.asarray(out)):
+        raise ValueError(f"columns: expected indices in 0..{d - 1}, got {columns.tolist()}")
+    return jnp.zeros(d, bool).at[jnp.where(out, d, columns)].set(True)
+
+
 def _model(loss: Loss, params: Any, bias: bool) -> _estimate.Model:
     if not callable(loss):
         raise TypeError(f"loss: expected a function like losses.logistic, got {loss!r}")
@@ -815,10 +1246,6 @@ def _chi_squared(statistic: jax.Array, degrees: jax.Array) -> ChiSquared:
     return ChiSquared(statistic, degrees, jnp.where(degrees > 0, p_value, jnp.nan))
 
 
-def _proper(e: _estimate.Estimate, check: bool) -> jax.Array:
-    return e.optimal if check else e.regular
-
-
 @functools.partial(_platform.jit, static_argnums=0)
 def _aliased(bias, data):
     data = jax.lax.stop_gradient(data)
@@ -835,7 +1262,7 @@ def _aliased(bias, data):
 def _covariance(model, check, arguments):
     e = _estimate.at(model, arguments)
     half = _estimate.half_back(e)
-    return _estimate.said(dot(half.T, half) / e.total, _proper(e, check) & e.of_form)
+    return _estimate.said(dot(half.T, half) / e.total, _estimate.proper(e, check) & e.of_form)
 
 
 @functools.partial(_platform.jit, static_argnums=(0, 1, 2, 3))
@@ -847,7 +1274,7 @@ def _sandwich(model, kind, num_clusters, check, arguments, clusters):
         pull = block.weight[:, None] * slope
         if kind in ("HC2", "HC3"):
             lever = jnp.sum(_estimate.half_images(e, z) ** 2, axis=(1, 2))
-            left = _known(1 - block.weight * curve[:, 0, 0] * lever)
+            left = _estimate.known(1 - block.weight * curve[:, 0, 0] * lever)
             pull = pull / (jnp.sqrt(left) if kind == "HC2" else left)[:, None]
         return _estimate.gradients(e, z, pull)
 
@@ -874,12 +1301,7 @@ def _sandwich(model, kind, num_clusters, check, arguments, clusters):
         if groups is not None:
             factor = groups / (groups - 1) * (e.number - 1) / (e.number - free)
     found = factor * dot(half.T, dot(square, half))
-    return _estimate.said((found + found.T) / 2, _proper(e, check) & e.of_form & ok)
-
-
-def _known(left: jax.Array) -> jax.Array:
-    """One minus a leverage; NaN where it is next to 0, and what is left of it rounding."""
-    return jnp.where(left > math.sqrt(float(jnp.finfo(left.dtype).eps)), left, jnp.nan)
+    return _estimate.said((found + found.T) / 2, _estimate.proper(e, check) & e.of_form & ok)
 
 
 def _cluster_sums(e, pulls, clusters, num_clusters):
@@ -903,7 +1325,7 @@ def _likelihood_ratio(model, check, arguments, null, degrees):
         return jnp.sum(block.weight * jnp.where(felt, each, 0)), ()
 
     gain, _ = _fold.fold(differences, e.problem.rows)
-    statistic = _estimate.said(2 * e.total * gain, _proper(e, check))
+    statistic = _estimate.said(2 * e.total * gain, _estimate.proper(e, check))
     if degrees is None:
         seen = jnp.bool_(e.problem.basis is None) | e.problem.used[0]
         full, fewer = _centred(seen, arguments.params, null)
@@ -954,7 +1376,7 @@ def _influence(model, check, arguments):
 
     flat = _fold.map_rows(of_block, rows)
     _, back = ravel_pytree(arguments.params)
-    return jax.vmap(back)(_estimate.said(flat, _proper(e, check) & e.of_form))
+    return jax.vmap(back)(_estimate.said(flat, _estimate.proper(e, check) & e.of_form))
 
 
 @functools.partial(_platform.jit, static_argnums=(0, 1))
@@ -971,16 +1393,16 @@ def _left_out(model, check, arguments):
         moved = jnp.sum(lever * slope[:, None, :], axis=2) + block.weight[:, None] * dot(half, held)
         left = jnp.eye(m, dtype=z.dtype)[None] - dot(lever, curve)
         if m == 1:
-            step = moved / _known(left[:, 0])
+            step = moved / _estimate.known(left[:, 0])
         else:
             # Its eigenvalues are in (0, 1]: the least is at least the determinant.
-            sound = _known(jnp.linalg.det(left))
+            sound = _estimate.known(jnp.linalg.det(left))
             step = jnp.linalg.solve(left, moved[:, :, None])[:, :, 0]
             step = jnp.where(jnp.isnan(sound)[:, None], jnp.nan, step)
         away = step if e.problem.basis is None else dot(step, e.problem.basis.T)
         return scores + away
 
-    left_out = _estimate.said(_fold.map_rows(of_block, rows), _proper(e, check))
+    left_out = _estimate.said(_fold.map_rows(of_block, rows), _estimate.proper(e, check))
     if e.problem.basis is None:
         return left_out[:, 0]
     absent = ~jnp.any(e.problem.basis != 0, axis=1)

@@ -40,19 +40,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxlin import _linalg, losses, solvers
-from jaxlin._base import _checks, _invalid, _mesh, _platform, _traits, _words
-from jaxlin._data import _fold, _prepare, _rows
-from jaxlin._linalg import _implicit, dot
+from jaxlin import losses, solvers
+from jaxlin._base import _checks, _invalid, _platform, _traits, _words
+from jaxlin._data import _prepare
 from jaxlin._nonsmooth import _conjugates, _size, _sparse
-from jaxlin._smooth import _frame, _passes, _plan, _proof, _record, _risk
-from jaxlin.types import Hyperplane, Info, Linear, Status
-
-# The residual, of centred columns of unit variance, is at most about so much more than the gradient
-# entries of the frame, whose columns are nearly so.
-SLACK = 8
-# So many rows, at most, have a number for each pair of them.
-PAIRED_ROWS = 2048
+from jaxlin._smooth import _firth, _plan, _record, _risk
+from jaxlin.types import Hyperplane, Info, Linear
 
 
 @_words.a_fit
@@ -174,6 +167,7 @@ def fit_firth(
     sample_weight: Any = None,
     feature_mask: Any = None,
     offset: Any = None,
+    held: Any = None,
     bias: bool = True,
     tol: Any = None,
     max_steps: Any = 100,
@@ -192,6 +186,8 @@ def fit_firth(
       sample_weight: `(n,)`, nonnegative, counts of rows: their sum says how much the prior weighs.
       feature_mask: `(d,)` bool; a masked column has coefficient 0 whatever it holds.
       offset: `(n,)`, added to the scores.
+      held: `(d,)` bool, columns whose coefficients are fixed at 0, but which are part of the
+        information: the null of `inference.firth_test`. To leave a column out is another model.
       bias: static; False fixes it at 0.
       tol: bound on the residual; by default eps^(2/3), 4e-11, or 2e-5 in float32.
       max_steps: cap on the steps.
@@ -221,20 +217,21 @@ def fit_firth(
     data = _checks.table(
         x, y, sample_weight=sample_weight, feature_mask=feature_mask, soft=True, axis_name=axis_name
     )
-    n, _ = data.x.shape
+    n, d = data.x.shape
     dtype = _checks.working_dtype(data.x)
     arguments = (
         data,
         _checks.optional(offset, (n,), dtype, "offset"),
+        _checks.mask_of(held, d, "held"),
         _checks.tolerance(tol, dtype),
         _checks.count(max_steps, "max_steps"),
     )
     bias = _checks.bias_of(bias, data)
     # Most data have full rank: an eager call tries the program that assumes it first.
     complete = not _checks.concrete(arguments)
-    (params, info), deficient = _fit_firth(bias, complete, *arguments)
+    (params, info), deficient, _ = _firth.fit(bias, complete, *arguments)
     if not complete and deficient:
-        (params, info), _ = _fit_firth(bias, True, *arguments)
+        (params, info), *_ = _firth.fit(bias, True, *arguments)
     _invalid.raise_if_invalid(
         info,
         data,
@@ -242,150 +239,6 @@ def fit_firth(
         finite={"offset": offset},
     )
     return params, info
-
-
-@functools.partial(_platform.jit, static_argnums=(0, 1))
-def _fit_firth(bias, complete, data, offset, tol, max_steps):
-    rows, total, valid = _prepare.prepare(data, num_classes=2, offset=offset)
-    valid &= (tol >= 0) & (max_steps >= 0)
-    rows = _rows.where(valid, rows)
-    # A lane that is not valid has no column in play, and so a minimum.
-    total = jnp.where(valid, total, 1)
-    (_, d), dtype = rows.x.shape, rows.weight.dtype
-    no_penalty = jnp.zeros(d, dtype)
-    problem = _frame.make(jax.lax.stop_gradient(rows), no_penalty, bias)
-    problem = problem._replace(spread=jnp.where(valid, problem.spread, 0))
-    p = problem.spread.size
-    null = _proof.null_space(problem) if complete else jnp.zeros((p, d), dtype)
-    arguments = (_frame.live(problem, rows, no_penalty), total, null)
-    theta, info = solvers.newton(
-        _jeffreys,
-        jnp.zeros(p, dtype),
-        jax.lax.stop_gradient(arguments),
-        hessian=_jeffreys_hessian if _by_pairs(rows, p) else None,
-        tol=tol / SLACK,
-        max_steps=jnp.where(valid, max_steps, 0),
-    )
-    # An information that has no factor, singular to rounding, is no place to start.
-    begun = info.status != Status.INVALID_DATA
-    theta = jnp.where(begun, theta, 0)
-    bend = _bend_by_pairs if _by_pairs(rows, p) else _bend
-    theta = _implicit.root(_slope, bend, arguments, theta, begun)
-    objective = _implicit.envelope(_least, arguments, theta, info.objective, begun)
-    still = jax.lax.stop_gradient((theta, *arguments))
-    residual = _passes.residual(problem, jax.grad(_jeffreys)(*still)[None, :])
-    residual = jnp.where(begun, residual, jnp.inf)
-    found: Any = theta
-    if complete:
-        deficient = jnp.any(null != 0)
-        found = theta - _proof.least_norm_excess(problem, still[0][None, :], still[3])[0]
-    else:
-        eps = float(jnp.finfo(dtype).eps)
-        least = _linalg.least_eigenvalue(_linalg.factor(_information(*still)))
-        deficient = ~(least > _linalg.RANK_ULPS * p * eps)
-    deficient |= jnp.any(problem.idle)
-    passed = (info.status == Status.CONVERGED) & (residual <= tol)
-    status = jnp.where(deficient, Status.RANK_DEFICIENT, Status.CONVERGED)
-    unproved = jnp.where(info.steps < max_steps, Status.STALLED, Status.MAX_STEPS)
-    status = jnp.where(passed, status, unproved)
-    # The determinant in the user's units and of sums.
-    units = jnp.log(jnp.where(problem.spread[:d] > 0, _frame.unscaled(problem), 1))
-    number = jnp.sum(problem.spread > 0).astype(dtype)
-    objective = jnp.where(begun, objective, jnp.inf)
-    moved = jnp.sum(units) - number * jnp.log(total) / 2
-    said = Info(
-        status=jnp.where(valid, status, Status.INVALID_DATA).astype(jnp.int32),
-        steps=info.steps,
-        objective=jnp.where(valid, objective + moved / total, jnp.nan),
-        residual=jnp.where(valid, residual, jnp.nan),
-    )
-    found = _frame.leave(problem, found[None, :], bias)
-    params = Hyperplane(weights=found.weights[0], bias=found.bias[0])
-    given = data, offset
-    said = _implicit.told(said, valid, given)
-    return (_implicit.guarded(params, valid, given), said), deficient & valid
-
-
-def _information(theta: jax.Array, problem: Any, total: jax.Array, null: jax.Array) -> jax.Array:
-    """The mean curvature of the loss, `(p, p)`, in the frame; 1 where no row sees anything."""
-    return _mean_loss(theta, problem)[1] + _unseen(problem, null)
-
-
-def _jeffreys(theta: jax.Array, problem: Any, total: jax.Array, null: jax.Array) -> jax.Array:
-    """Mean loss less half the log determinant of the information over `total`."""
-    value, curvature = _mean_loss(theta, problem)
-    unseen = _unseen(problem, null)
-    # By the inverse, whose derivatives of any order are products: see `_linalg.after`.
-    _, log_determinant = _linalg.inverse(curvature + unseen)
-    # What no row sees is held at 0.
-    return value - log_determinant / (2 * total) + _linalg.form(unseen, theta) / 2
-
-
-def _least(data: Any, theta: jax.Array) -> jax.Array:
-    return _jeffreys(theta, *data)
-
-
-def _slope(data: Any, theta: jax.Array) -> jax.Array:
-    return jax.grad(_jeffreys)(theta, *data)
-
-
-def _bend(theta: jax.Array, data: Any) -> jax.Array:
-    return jax.hessian(_jeffreys)(theta, *data)
-
-
-def _bend_by_pairs(theta: jax.Array, data: Any) -> jax.Array:
-    return _jeffreys_hessian(theta, *data)
-
-
-def _by_pairs(rows: _rows.Rows, p: int) -> bool:
-    """Whether rows are so few that a number for each pair of them is less than one of p^3."""
-    return len(rows.x) <= min(p**2, PAIRED_ROWS) and rows.axis.name is None
-
-
-def _jeffreys_hessian(
-    theta: jax.Array, problem: Any, total: jax.Array, null: jax.Array
-) -> jax.Array:
-    """`jax.hessian` of `_jeffreys`, by pairs of rows.
-
-    With P the inverse of the information sum_i c_i z_i z_i', whose c are functions of the scores,
-    the log determinant has the slope sum_i c'_i (z_i' P z_i) z_i, and so the second derivatives
-    sum_i c''_i (z_i' P z_i) z_i z_i' - sum_ij c'_i c'_j (z_i' P z_j)^2 z_i z_j'.
-    """
-    rows = problem.rows
-    z = _frame.columns(problem, rows) * problem.spread[None, :]
-    scores = dot(z, theta) + (0 if rows.offset is None else rows.offset)
-    probability = jax.nn.sigmoid(_mesh.where_rows(rows.ok, scores))
-    share = probability * (1 - probability)
-    curve = rows.weight * share
-    first, second = curve * (1 - 2 * probability), curve * (1 - 6 * share)
-    information = dot((z * curve[:, None]).T, z) + _unseen(problem, null)
-    inverse, _ = _linalg.inverse(information)
-    pairs = dot(dot(z, inverse), z.T)
-    pulled = z * first[:, None]
-    bend = dot((z * (second * jnp.diagonal(pairs))[:, None]).T, z)
-    bend -= dot(pulled.T, dot(pairs**2, pulled))
-    return information - bend / (2 * total)
-
-
-def _unseen(problem, null):
-    alone = jnp.where(problem.spread > 0, 0, 1).astype(null.dtype)
-    return jnp.diag(alone) + dot(null, null.T)
-
-
-def _mean_loss(theta, problem):
-    """The loss and its curvature, in one pass."""
-
-    def sums(block):
-        z = _frame.columns(problem, block) * problem.spread[None, :]
-        scores = dot(z, theta)
-        if block.offset is not None:
-            scores = scores + block.offset
-        scores = _mesh.where_rows(block.ok, scores)
-        value = _mesh.where_rows(block.ok, losses.logistic(scores, block.y))
-        curve = block.weight * jax.vmap(jax.hessian(losses.logistic))(scores, block.y)
-        return (jnp.sum(block.weight * value), dot((z * curve[:, None]).T, z)), ()
-
-    return _fold.fold(sums, problem.rows)[0]
 
 
 @functools.partial(_platform.jit, static_argnums=(0, 1))

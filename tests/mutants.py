@@ -1853,18 +1853,6 @@ FAULTS = [
             "logistic::soft_labels_are_never_separated",
         ),
         (
-            "the whole of Jeffreys' prior",
-            "return value - log_determinant / (2 * total)",
-            "return value - log_determinant / total",
-            "logistic::firth_adds_half_a_row_to_every_cell_of_a_table",
-        ),
-        (
-            "a determinant of means",
-            "number * jnp.log(total) / 2\n",
-            "0 * jnp.log(total) / 2\n",
-            "logistic::firth_solves_the_modified_score_equations",
-        ),
-        (
             "one class will do",
             "limit, valid, zero & one, (data",
             "limit, valid, zero | one, (data",
@@ -2637,8 +2625,8 @@ FAULTS = [
         ),
         (
             "a form is not looked at",
-            "dot(half.T, half) / e.total, _proper(e, check) & e.of_form",
-            "dot(half.T, half) / e.total, _proper(e, check)",
+            "dot(half.T, half) / e.total, _estimate.proper(e, check) & e.of_form",
+            "dot(half.T, half) / e.total, _estimate.proper(e, check)",
             "inference::a_form_and_its_covariance",
         ),
         (
@@ -2649,8 +2637,8 @@ FAULTS = [
         ),
         (
             "half of a ratio",
-            "_estimate.said(2 * e.total * gain, _proper(e, check))",
-            "_estimate.said(e.total * gain, _proper(e, check))",
+            "_estimate.said(2 * e.total * gain, _estimate.proper(e, check))",
+            "_estimate.said(e.total * gain, _estimate.proper(e, check))",
             "inference::tests_of_coefficients_are_statsmodels",
         ),
         (
@@ -2674,16 +2662,76 @@ FAULTS = [
             "inference::influence_is_the_derivative_of_the_fit",
         ),
         (
+            "no plane is not told",
+            "jnp.where(jnp.any(found.direction != 0), status, Status.NOT_SEPARABLE)",
+            "jnp.where(jnp.any(found.direction != 0), status, Status.SEPARABLE)",
+            "inference::known_sets",
+        ),
+    ),
+    *of(
+        "_infer/_estimate.py",
+        (
             "a row of leverage 1 is left out",
             "jnp.where(left > math.sqrt(float(jnp.finfo(left.dtype).eps)), left, jnp.nan)",
             "left",
             "inference::a_row_of_leverage_one_is_not_left_out",
         ),
+    ),
+    *of(
+        "_infer/_diagnostics.py",
         (
-            "no plane is not told",
-            "jnp.where(jnp.any(found.direction != 0), status, Status.NOT_SEPARABLE)",
-            "jnp.where(jnp.any(found.direction != 0), status, Status.SEPARABLE)",
-            "inference::known_sets",
+            "no row leaves with its label",
+            "turned = jnp.swapaxes(left, 1, 2)",
+            "turned = jnp.eye(m, dtype=z.dtype)[None] + 0 * left",
+            "diagnostics::they_are_statsmodels",
+        ),
+        (
+            "a distance is not by the number of coefficients",
+            "jnp.sum(moved**2, axis=1) / number",
+            "jnp.sum(moved**2, axis=1)",
+            "diagnostics::they_are_statsmodels",
+        ),
+    ),
+    *of(
+        "_infer/_profiles.py",
+        (
+            "half of a ratio of penalised likelihoods",
+            "loss = 2 * _total(data, info)",
+            "loss = _total(data, info)",
+            "diagnostics::the_ratio_is_that_of_brute_force",
+        ),
+        (
+            "the quantile of one side",
+            "special.ndtri((1 + still[2]) / 2)",
+            "special.ndtri(still[2])",
+            "diagnostics::limits_are_where_the_ratio_is_the_quantile",
+        ),
+    ),
+    *of(
+        "_smooth/_firth.py",
+        (
+            "the whole of Jeffreys' prior",
+            "return value - log_determinant / (2 * total)",
+            "return value - log_determinant / total",
+            "logistic::firth_adds_half_a_row_to_every_cell_of_a_table",
+        ),
+        (
+            "a determinant of means",
+            "number * jnp.log(total) / 2\n",
+            "0 * jnp.log(total) / 2\n",
+            "logistic::firth_solves_the_modified_score_equations",
+        ),
+        (
+            "what is masked is felt by pairs of rows",
+            "_rows.clean(problem.rows)",
+            "problem.rows",
+            "diagnostics::rows_and_columns_that_are_absent_may_hold_nan",
+        ),
+        (
+            "what is held moves the others",
+            "jnp.where(held, 0, theta), ",
+            "theta, ",
+            "diagnostics::the_ratio_is_that_of_brute_force",
         ),
     ),
     *of(

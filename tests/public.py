@@ -249,7 +249,11 @@ def _solve(solver: Callable) -> Callable:
 
 def weighing(f: Callable, **keywords: Any) -> Callable:
     """With weights as the last argument."""
-    return lambda *given, **more: f(*given[:-1], sample_weight=given[-1], **keywords, **more)
+
+    def weighed(*arguments, **more):
+        return f(*arguments[:-1], sample_weight=arguments[-1], **keywords, **more)
+
+    return weighed
 
 
 def uniform(*shape: int) -> Callable[[np.random.Generator], np.ndarray]:
@@ -659,6 +663,25 @@ CASES |= {
         some_plane(inference.sandwich, clusters=np.arange(N) % 5, num_clusters=5),
     ],
     "inference.influence": [some_plane(inference.influence)],
+    "inference.leverage": [some_plane(inference.leverage)],
+    "inference.cooks_distance": [some_plane(inference.cooks_distance)],
+    "inference.dfbetas": [some_plane(inference.dfbetas)],
+    "inference.residuals": [
+        some_plane(inference.residuals, kind=kind)
+        for kind in (inference.pearson, inference.deviance)
+    ],
+    **{
+        f"inference.{f.__name__}": [
+            case(functools.partial(f, losses.logistic), normal(), classes(2))
+        ]
+        for f in (inference.pearson, inference.deviance, inference.response)
+    },
+    "inference.firth_test": [
+        case(weighing(inference.firth_test, columns=0), normal(N, D), classes(2, N), some_weights)
+    ],
+    "inference.firth_intervals": [
+        case(weighing(inference.firth_intervals), normal(N, D), classes(2, N), some_weights)
+    ],
     "inference.approximate_leave_one_out": [
         some_plane(inference.approximate_leave_one_out, l2=0.1)
     ],

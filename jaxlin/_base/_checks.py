@@ -318,14 +318,14 @@ def refuse_inexact(y: jax.Array | np.ndarray) -> None:
         )
 
 
-def mask_of(mask: Any, d: int) -> jax.Array | None:
+def mask_of(mask: Any, d: int, name: str = "feature_mask") -> jax.Array | None:
     if mask is None:
         return None
-    mask = array(mask, "feature_mask")
+    mask = array(mask, name)
     if mask.dtype != jnp.bool_:
-        raise TypeError(f"feature_mask: expected bool, got dtype {mask.dtype}")
+        raise TypeError(f"{name}: expected bool, got dtype {mask.dtype}")
     if mask.shape != (d,):
-        raise ValueError(f"feature_mask: expected shape ({d},), got {mask.shape}")
+        raise ValueError(f"{name}: expected shape ({d},), got {mask.shape}")
     return mask
 
 

@@ -5,6 +5,7 @@ their sum, is looked at anew, in the frame of `_frame`. What is asked for may be
 Shapes as in `_passes`, and `P` the size of the params: flat they are weights row by row, then bias.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -273,6 +274,16 @@ def said(value: Any, proper: jax.Array) -> Any:
         return jnp.where(proper, _implicit.guard(a, proper), jnp.nan)
 
     return jax.tree.map(one, value)
+
+
+def proper(e: Estimate, check: bool) -> jax.Array:
+    """Whether what is said of them means something."""
+    return e.optimal if check else e.regular
+
+
+def known(left: jax.Array) -> jax.Array:
+    """One minus a leverage; NaN where it is next to 0, and what is left of it rounding."""
+    return jnp.where(left > math.sqrt(float(jnp.finfo(left.dtype).eps)), left, jnp.nan)
 
 
 def enter(problem: Problem, params: Hyperplane | Linear) -> jax.Array:

@@ -432,6 +432,68 @@ def likelihood_ratio(
     return _likelihood_ratio(_model(loss, params, bias), check, arguments, null, degrees)
 
 
+def score_test(
+    loss: Loss,
+    params: Hyperplane,
+    x: Any,
+    y: Any,
+    extra: Any,
+    *,
+    sample_weight: Any = None,
+    feature_mask: Any = None,
+    offset: Any = None,
+    bias: bool = True,
+    check: bool = True,
+) -> ChiSquared:
+    """Test of each of many columns, added to the fitted null by itself (Rao 1948).
+
+    U^2 / V with U = sum_i w_i r_i g_i, r the residuals of the null, and V the variance of U, given
+    the columns of x: no fit for any column, so all cost a few products with `extra`, as scans of
+    genomes have them. To first order it is the likelihood ratio of the fit with the column.
+
+    Args:
+      loss: `f(score, y)` of one example, minus its log likelihood.
+      params: the estimate of the null, a Hyperplane, without a penalty.
+      x: `(n, d)`, the columns of the null.
+      y: `(n,)` class indices, or soft labels where the loss takes them.
+      extra: `(n, c)` columns to be tried, or `(n,)`, one.
+      sample_weight: `(n,)`, as the fit had it; counts of rows.
+      feature_mask, offset, bias: as the fit had them.
+      check: static; False takes params as they are, minimum or not.
+
+    Returns:
+      A ChiSquared of `(c,)` entries, each of one degree, or of `()`; NaN as `covariance` has it,
+      for a column that those of x give, and for one that is no number where a row has weight.
+
+    Raises:
+      TypeError: params of several scores.
+      ValueError: shapes that do not fit.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import inference, logistic, losses
+      >>> x = jnp.array([[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]])
+      >>> y = jnp.array([0, 0, 1, 0, 1, 1])
+      >>> null, _ = logistic.fit(x, y)
+      >>> test = inference.score_test(losses.logistic, null, x, y, jnp.cos(x * jnp.arange(1, 4)))
+      >>> test.statistic.shape, test.p_value.shape
+      ((3,), (3,))
+    """
+    if not isinstance(params, Hyperplane):
+        raise TypeError(f"params: expected a Hyperplane, got {type(params).__name__}")
+    _checks.refuse_other_rows(x=x, extra=extra)
+    keywords = dict(l2=0.0, sample_weight=sample_weight, feature_mask=feature_mask, offset=offset)
+    arguments = _estimate.given(params, x, y, **keywords)
+    extra, n = _checks.real(extra, "extra"), len(arguments.data.x)
+    if extra.ndim not in (1, 2) or len(extra) != n:
+        raise ValueError(f"extra: expected shape ({n}, c) or ({n},), got {extra.shape}")
+    check, model = _checks.static(check, bool, "check"), _model(loss, params, bias)
+    columns = extra.reshape(n, -1)
+    statistic = _diagnostics.score_test(model, check, arguments, columns)
+    found = _chi_squared(statistic, jnp.ones_like(statistic))
+    return found if extra.ndim == 2 else jax.tree.map(lambda a: a[0], found)
+
+
 def firth_test(
     x: Any,
     y: Any,

@@ -676,6 +676,13 @@ CASES |= {
         ]
         for f in (inference.pearson, inference.deviance, inference.response)
     },
+    "inference.score_test": [
+        case(
+            functools.partial(inference.score_test, losses.logistic, check=False),
+            *PLANE_AND_DATA,
+            normal(N, 2),
+        )
+    ],
     "inference.firth_test": [
         case(weighing(inference.firth_test, columns=0), normal(N, D), classes(2, N), some_weights)
     ],

@@ -81,6 +81,42 @@ def test_finneys_vasoconstriction():
     assert int(np.argmax(lever)) + 1 == 31
 
 
+@pytest.mark.parametrize("offset", [None, OFFSET])
+def test_the_score_test_is_statsmodels(offset, monkeypatch):
+    extra = np.column_stack([RNG.normal(size=(N, 4)), 3 + 0.01 * RNG.normal(size=N)])
+    params, _ = logistic.fit(X, Y, offset=offset)
+    found = inference.score_test(losses.logistic, params, X, Y, extra, offset=offset)
+    theirs = peer(offset)
+    for j in range(extra.shape[1]):
+        statistic, p_value, _ = theirs.model.score_test(theirs.params, exog_extra=extra[:, j])
+        close(found.statistic[j], statistic, rtol=1e-6)
+        close(found.p_value[j], p_value, rtol=1e-6)
+    one = inference.score_test(losses.logistic, params, X, Y, extra[:, 1], offset=offset)
+    close(one.statistic, found.statistic[1])
+    monkeypatch.setattr("jaxlin._infer._diagnostics.COLUMN_ENTRIES", 2 * N)
+    jax.clear_caches()
+    blocks = inference.score_test(losses.logistic, params, X, Y, extra, offset=offset)
+    close(blocks.statistic, found.statistic)
+
+
+def test_scores_of_weights_and_of_columns_that_tell_nothing():
+    extra = RNG.normal(size=(N, 3))
+    times = WEIGHT.astype(int)
+    params, _ = logistic.fit(X, Y, sample_weight=WEIGHT)
+    wild = np.where((WEIGHT == 0)[:, None], np.nan, extra)
+    found = inference.score_test(losses.logistic, params, X, Y, wild, sample_weight=WEIGHT)
+    rows = (a.repeat(times, axis=0) for a in (X, Y, extra))
+    close(found.statistic, inference.score_test(losses.logistic, params, *rows).statistic)
+    params, _ = logistic.fit(X, Y)
+    given = np.column_stack([X[:, 0] + 2 * X[:, 1], np.ones(N), extra[:, 0]])
+    given[3, 2] = np.nan
+    assert np.isnan(inference.score_test(losses.logistic, params, X, Y, given).statistic).all()
+    wrong = jax.tree.map(lambda a: a + 1, params)
+    assert np.isnan(inference.score_test(losses.logistic, wrong, X, Y, extra).statistic).all()
+    with pytest.raises(ValueError, match="extra: expected shape"):
+        inference.score_test(losses.logistic, params, X, Y, extra[1:])
+
+
 # --- laws ---------------------------------------------------------------------------------------
 
 ALL = {

@@ -16,6 +16,9 @@ from jaxlin._infer import _estimate
 from jaxlin._linalg import dot
 from jaxlin._smooth import _frame
 
+# Entries of columns that are tried at once.
+COLUMN_ENTRIES = 2**19
+
 
 @functools.partial(_platform.jit, static_argnums=(0, 1))
 def leverage(model, check, arguments):
@@ -91,3 +94,59 @@ def _left_out(model, e, block):
     push = block.weight[:, None] * solved[:, :, 0]
     push = jnp.where(jnp.isnan(sound)[:, None], jnp.nan, push)
     return _estimate.half_images(e, z), _mesh.where_rows(block.ok, push)
+
+
+@functools.partial(_platform.jit, static_argnums=(0, 1))
+def score_test(model, check, arguments, extra):
+    """Statistics `(c,)` of columns `extra (n, c)`, NaN of one that the others give.
+
+    A row's column has the slope of the loss times its value; what the columns of x tell of it, by
+    weights of the curvature, is no news. All of it are products of `extra` with a few columns.
+    """
+    e = _estimate.at(model, arguments)
+    rows = e.problem.rows
+
+    def of_block(block):
+        z, _, slope, curve = _estimate.whole(model, e, block)
+        weighed = block.weight[:, None] * curve[:, :, 0]
+        slope, half = block.weight[:, None] * slope, _estimate.half_images(e, z)[:, 0]
+        return jnp.concatenate([slope, weighed, half], axis=1)
+
+    each = _fold.map_rows(of_block, rows)
+    slope, weighed, half = each[:, 0], each[:, 1], each[:, 2:]
+    known_of_x = jnp.concatenate([slope[:, None], weighed[:, None] * half], axis=1).T
+    ahead = dot(slope, half)  # 0 at the minimum
+    seen = rows.weight > 0
+    first = jnp.argmax(seen)
+
+    def of_columns(g):
+        g = g.astype(each.dtype)
+        # From one of its values, so that the difference below is of what varies.
+        apart = g[first][None, :] if model.bias else 0
+        # By what it holds: in the weight of a finite row of weight 0 there is a derivative.
+        g = jnp.where(seen[:, None] | jnp.isfinite(g), g - apart, 0)
+        product = dot(known_of_x, g)
+        told = product[1:]
+        push = product[0] - dot(ahead, told)
+        whole = dot(weighed, g**2)
+        left = whole - jnp.sum(told**2, axis=0)
+        known = left > _linalg.RANK_ULPS * len(g) ** 0.5 * jnp.finfo(g.dtype).eps * whole
+        return jnp.where(known, e.total * push**2 / jnp.where(known, left, 1), jnp.nan)
+
+    found = _of_column_blocks(of_columns, extra, each.dtype)
+    return _estimate.said(found, _estimate.proper(e, check))
+
+
+def _of_column_blocks(f, a, dtype):
+    """`f` of a few columns at once, which makes little of each; some are met twice at the end."""
+    c = a.shape[1]
+    size = min(c, max(1, COLUMN_ENTRIES // len(a)))
+    starts = jnp.minimum(jnp.arange(-(-c // size), dtype=jnp.int32) * size, c - size)
+
+    def step(found, start):
+        block = jax.lax.dynamic_slice_in_dim(a, start, size, axis=1)
+        return jax.lax.dynamic_update_slice_in_dim(found, f(block), start, axis=0), ()
+
+    if c == size:
+        return f(a)
+    return jax.lax.scan(step, jnp.zeros(c, dtype), starts)[0]

@@ -42,6 +42,7 @@ from jaxlin import (
 )
 from jaxlin._base import _platform as _platform
 from jaxlin._base._archive import load, save
+from jaxlin._base._cache import cache
 from jaxlin._base._dispatch import log_probabilities, predict, probabilities, scores
 from jaxlin.types import (
     FitError,
@@ -76,6 +77,7 @@ __all__ = [
     "Quadratic",
     "Status",
     "TiedGaussian",
+    "cache",
     "calibration",
     "conformal",
     "datasets",

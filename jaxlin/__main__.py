@@ -76,6 +76,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=0, help="of the folds (default: 0)")
     parser.add_argument("--plot", metavar="FILE.png", help="draw the accuracies")
     parser.add_argument("--json", metavar="FILE", help="write the results for machines")
+    parser.add_argument(
+        "--no-cache",
+        action="store_true",
+        help="compile all anew: by default compiled programs are kept in the user's cache folder",
+    )
     file = parser.add_argument_group("how the file is written, where it should not be guessed")
     file.add_argument("--separator", metavar="CHARACTER", help="or tab, or space")
     file.add_argument("--encoding", metavar="NAME", help="such as utf-8, latin-1, cp1252")
@@ -96,6 +101,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(arguments: argparse.Namespace) -> None:
     _check(arguments)
+    if not arguments.no_cache:
+        _keep_programs()
     if arguments.stream:
         _run_streamed(arguments)
         return
@@ -115,6 +122,14 @@ def _run(arguments: argparse.Namespace) -> None:
         print(_report.heading(data, len(weights), notes), end="\n\n", flush=True)
         outcomes = _evaluated(data, weights)
     _show(arguments, data, outcomes, len(weights), notes)
+
+
+def _keep_programs() -> None:
+    # What jaxlib logs of a program that it reads is of no use to anyone.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    from jaxlin._base import _cache
+
+    _cache.cache()
 
 
 def _run_streamed(arguments: argparse.Namespace) -> None:

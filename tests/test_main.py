@@ -37,6 +37,13 @@ def quick(monkeypatch):
     monkeypatch.setattr(_evaluate, "METHODS", methods)
 
 
+@pytest.fixture(autouse=True)
+def no_cache(monkeypatch):
+    """Programs of a test are not kept, in this process and in those that it starts."""
+    monkeypatch.setattr("jaxlin.__main__._keep_programs", lambda: None)
+    monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null/none")
+
+
 # Bad input: exit code 2, one line on stderr, nothing on stdout
 
 BAD = {

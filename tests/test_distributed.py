@@ -310,7 +310,7 @@ def test_lanes_over_dealt_rows_are_found_together():
     assert difference(params, single) < 1e-10
     np.testing.assert_array_equal(info.status, said.status)
     # As of lanes found together: more than Newton's, and few. How many more turns the last digits
-    # take is for rounding to say, 9 to 14 on several machines.
+    # take is for rounding to say: 9 to 14, by how it was compiled.
     for steps in (info.steps, said.steps):
         assert np.all((steps > 6) & (steps < 20))
 

@@ -812,6 +812,7 @@ def seldom(names: Iterable[str], which: set[str]) -> list:
 
 # Those whose programs are another's, but for a few lines that tests of their own see.
 SECOND = {
+    "inference.firth_intervals",
     "gaussian.fit_from_moments",
     "gaussian.fit_tied_from_moments",
     "least_squares.regress",

@@ -125,11 +125,13 @@ def _run(arguments: argparse.Namespace) -> None:
 
 
 def _keep_programs() -> None:
-    # What jaxlib logs of a program that it reads is of no use to anyone.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    import jax
+
     from jaxlin._base import _cache
 
-    _cache.cache()
+    # Before, each program that is read logs a page about the machine, and little time is won.
+    if jax.__version_info__ >= (0, 10):
+        _cache.cache()
 
 
 def _run_streamed(arguments: argparse.Namespace) -> None:

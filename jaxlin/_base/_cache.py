@@ -19,7 +19,9 @@ def cache(path: Any = None) -> str | None:
     """Keep compiled programs on disk, so that the first calls of the next run find them.
 
     What takes seconds to compile is read in a fraction of one. It is JAX's own cache, for all
-    programs of this process from now on; the command line calls it. An import never does.
+    programs of this process from now on. The command line calls it, an import never does.
+    Version 0.9 of JAX, of Python 3.11, logs lines about the machine when it reads a program:
+    `TF_CPP_MIN_LOG_LEVEL=3` in the environment hides them, and later versions have none.
 
     Args:
       path: a folder; by default one in the user's cache directory, named by the version of jaxlib

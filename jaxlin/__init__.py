@@ -83,7 +83,6 @@ __all__ = [
     "datasets",
     "describe",
     "distributed",
-    "estimators",
     "features",
     "fisher",
     "gaussian",

@@ -38,7 +38,8 @@ def test_the_namespace_is_complete():
     assert sorted(jaxlin.__all__) == list(jaxlin.__all__)
     for name in jaxlin.__all__:
         assert hasattr(jaxlin, name), name
-    assert set(MODULES) <= set(jaxlin.__all__)
+    # A module that needs more than the package does comes when it is asked for.
+    assert set(MODULES) - {"estimators"} <= set(jaxlin.__all__)
     kinds = {name for name, value in vars(types).items() if inspect.isclass(value)}
     public_kinds = {name for name in kinds if getattr(types, name).__module__ == types.__name__}
     assert public_kinds <= set(jaxlin.__all__)

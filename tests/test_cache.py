@@ -79,11 +79,11 @@ def test_an_import_keeps_nothing(tmp_path):
 
 def test_the_oldest_go_first(tmp_path, monkeypatch):
     monkeypatch.setattr(_cache, "MOST_BYTES", 250)
-    for age, name in enumerate("cab"):
+    for age, name in enumerate(["notes", "c-cache", "a-cache", "b-cache"]):
         (tmp_path / name).write_bytes(bytes(100))
         os.utime(tmp_path / name, (age, age))
     _cache._prune(tmp_path)
-    assert sorted(a.name for a in tmp_path.iterdir()) == ["a", "b"]
+    assert sorted(a.name for a in tmp_path.iterdir()) == ["a-cache", "b-cache", "notes"]
 
 
 @pytest.mark.parametrize("platform", ["linux", "darwin", "win32"])

@@ -330,6 +330,33 @@ def test_limits_of_separable_classes_masks_and_lanes():
     assert np.isnan(lower.weights[1, 0]) and np.isnan(upper.bias[1])
 
 
+def test_limits_of_columns_far_from_0_and_of_rows_of_weight_0_that_hold_anything():
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(15, 1))
+    y = x[:, 0] + rng.normal(size=15) > 0
+    lower, upper = inference.firth_intervals(x, y)
+    for far in (1e3, 1e6):
+        found = inference.firth_intervals(x + far, y)
+        close(found[0].weights, lower.weights, rtol=1e-5)
+        close(found[1].weights, upper.weights, rtol=1e-5)
+    weight = np.append(np.ones(15), 0.0)
+    for wild in (1e30, 1e300, np.inf):
+        given = np.append(x, [[wild]], axis=0), np.append(y, False)
+        found = inference.firth_intervals(*given, sample_weight=weight)
+        for a, b in zip(found, (lower, upper), strict=True):
+            close(a.weights, b.weights, rtol=1e-6)
+            close(a.bias, b.bias, rtol=1e-6)
+    null = fitted()
+    for wild in (1e200, np.inf, np.nan):
+        extra = np.append(RNG.normal(size=N), wild)
+        rows = np.append(X, X[:1], axis=0), np.append(Y, 0), extra
+        more = {"sample_weight": np.append(np.ones(N), 0.0)}
+        found = inference.score_test(losses.logistic, null, *rows, **more)
+        plain = inference.score_test(losses.logistic, null, X, Y, extra[:N])
+        close(found.statistic, plain.statistic)
+    assert inference.score_test(losses.logistic, null, X, Y, X[:, :0]).statistic.shape == (0,)
+
+
 @pytest.mark.parametrize("slopes", [thorough(None)])
 def test_derivatives_of_limits_and_ratios(slopes):
     def limit(weight):

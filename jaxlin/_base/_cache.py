@@ -25,8 +25,8 @@ def cache(path: Any = None) -> str | None:
 
     Args:
       path: a folder; by default one in the user's cache directory, named by the version of jaxlib
-        and the CPU, unless `JAX_COMPILATION_CACHE_DIR` names one. It is made if it is not there,
-        and the oldest programs are deleted beyond 256 MB.
+        and the CPU, unless `JAX_COMPILATION_CACHE_DIR` names one, which is left to you. It is made
+        if it is not there, and its oldest programs are deleted beyond 256 MB, no other files.
 
     Returns:
       The folder, or None where it cannot be written, which is no error.
@@ -38,14 +38,14 @@ def cache(path: Any = None) -> str | None:
       True
       >>> jax.config.update("jax_compilation_cache_dir", None)  # and no more
     """
-    if path is None:
-        path = os.environ.get("JAX_COMPILATION_CACHE_DIR") or _folder()
-    folder = Path(path)
+    own = os.environ.get("JAX_COMPILATION_CACHE_DIR") if path is None else None
+    folder = Path(own or path or _folder()).expanduser()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
-        _prune(folder)
+        if not own:
+            _prune(folder)
     except OSError:
         return None
     jax.config.update("jax_compilation_cache_dir", str(folder))
@@ -74,8 +74,8 @@ def _cpu() -> str:
 
 
 def _prune(folder: Path) -> None:
-    """Delete the oldest files beyond `MOST_BYTES`."""
-    files = [(a.stat(), a) for a in folder.iterdir() if a.is_file()]
+    """Delete the oldest programs beyond `MOST_BYTES`."""
+    files = [(a.stat(), a) for a in folder.glob("*-cache") if a.is_file()]
     total = sum(stat.st_size for stat, _ in files)
     for stat, file in sorted(files, key=lambda pair: pair[0].st_mtime):
         if total <= MOST_BYTES:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from jaxlin import _linalg
-from jaxlin._base import _mesh, _platform
+from jaxlin._base import _checks, _mesh, _platform
 from jaxlin._data import _fold
 from jaxlin._infer import _estimate
 from jaxlin._linalg import dot
@@ -123,8 +123,10 @@ def score_test(model, check, arguments, extra):
         g = g.astype(each.dtype)
         # From one of its values, so that the difference below is of what varies.
         apart = g[first][None, :] if model.bias else 0
-        # By what it holds: in the weight of a finite row of weight 0 there is a derivative.
-        g = jnp.where(seen[:, None] | jnp.isfinite(g), g - apart, 0)
+        # By what it holds: in the weight of a row of weight 0 whose square is a number there is a
+        # derivative.
+        fine = jnp.abs(g) <= _checks.safe_range(g.dtype)
+        g = jnp.where(seen[:, None] | fine, g - apart, 0)
         product = dot(known_of_x, g)
         told = product[1:]
         push = product[0] - dot(ahead, told)
@@ -141,12 +143,12 @@ def _of_column_blocks(f, a, dtype):
     """`f` of a few columns at once, which makes little of each; some are met twice at the end."""
     c = a.shape[1]
     size = min(c, max(1, COLUMN_ENTRIES // len(a)))
+    if c == size:
+        return f(a)
     starts = jnp.minimum(jnp.arange(-(-c // size), dtype=jnp.int32) * size, c - size)
 
     def step(found, start):
         block = jax.lax.dynamic_slice_in_dim(a, start, size, axis=1)
         return jax.lax.dynamic_update_slice_in_dim(found, f(block), start, axis=0), ()
 
-    if c == size:
-        return f(a)
     return jax.lax.scan(step, jnp.zeros(c, dtype), starts)[0]

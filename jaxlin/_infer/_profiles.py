@@ -4,6 +4,7 @@ Shapes: `n` examples, `d` features.
 """
 
 import functools
+import math
 from typing import NamedTuple
 
 import jax
@@ -61,7 +62,7 @@ class _Search(NamedTuple):
 def limits(bias, data, offset, level, columns, tol, max_steps):
     """`(2, c)`, the least and the largest value of each weight that its test does not reject.
 
-    Also the params and the Info of the fit. `columns: (c,)`, of which weights.
+    And the Info of the fit. `columns: (c,)`, of which weights.
     """
     (n, _), dtype = data.x.shape, _checks.working_dtype(data.x)
     offset = jnp.zeros(n, dtype) if offset is None else offset
@@ -88,7 +89,8 @@ def limits(bias, data, offset, level, columns, tol, max_steps):
             part = s.low / jnp.where(s.low == s.high, 1, s.low - s.high)
             # Never so near an end that the other one stays.
             part = jnp.where(s.turns % 3 == 2, 0.5, jnp.clip(part, 0.01, 0.99))
-            ahead = jnp.where(found, part * (s.outside - s.inside), 2 * (s.outside - s.inside))
+            # Twice as far at each turn, until it is outside.
+            ahead = jnp.where(found, part, 3) * (s.outside - s.inside)
             value = s.inside + ahead
             at = height(value)
             below = found & (at < 0)
@@ -100,10 +102,10 @@ def limits(bias, data, offset, level, columns, tol, max_steps):
                 turns=s.turns + 1,
             )
 
-        estimate, column = params.weights[j], _column(data, j)
-        size = jnp.max(jnp.abs(column))
-        reach = side * quantile / jnp.where(size > 0, size * jnp.sqrt(_total(data, whole)), 1)
-        # The first turn takes what is as far beyond the estimate.
+        estimate, (_, size) = params.weights[j], _column(bias, still[0], j)
+        reach = quantile / jnp.where(size > 0, size * jnp.sqrt(_total(data, whole)), 1)
+        reach = side * jnp.maximum(reach, math.sqrt(eps) * jnp.abs(estimate))
+        # The first turn takes what is twice as far beyond the estimate.
         start = _Search(estimate - reach, estimate, -quantile, -quantile, jnp.int32(0))
         last = jax.lax.while_loop(going, turn, start)
         known = (last.high >= 0) & (last.turns < TURNS) & (whole.status == Status.CONVERGED)
@@ -121,14 +123,22 @@ def _fit_at(bias, given, j, value, held=True):
     """The fit with weight j of the value: params, Info, and what is least."""
     data, offset, _, tol, max_steps = given
     here = (jnp.arange(data.x.shape[1]) == j) & held
-    offset = offset + value * _column(data, j)
+    offset = offset + value * _column(bias, data, j)[0]
     (params, info), _, least = _firth.fit(bias, True, data, offset, here, tol, max_steps)
     return params, info, least
 
 
-def _column(data, j):
+def _column(bias, data, j):
+    """`(column (n,), the largest of its rows with weight)`, about their middle if a bias makes up
+    for that: far from 0 all scores would be."""
     column = data.x[:, j].astype(_checks.working_dtype(data.x))
-    return jnp.where(jnp.isfinite(column), column, 0)
+    here = jnp.isfinite(column)
+    if data.sample_weight is not None:
+        here &= data.sample_weight > 0
+    high, low = (jnp.max(jnp.where(here, a, -jnp.inf)) for a in (column, -column))
+    middle = jax.lax.stop_gradient(high / 2 - low / 2) if bias else 0
+    column = jnp.where(jnp.isfinite(column), column - middle, 0)
+    return column, jnp.max(jnp.where(here, jnp.abs(column), 0))
 
 
 def _excess(bias, data, value):

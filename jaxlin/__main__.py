@@ -77,6 +77,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--plot", metavar="FILE.png", help="draw the accuracies")
     parser.add_argument("--json", metavar="FILE", help="write the results for machines")
     parser.add_argument(
+        "--summary",
+        action="store_true",
+        help="print the coefficients of logistic regression without a penalty too, or of softmax "
+        "regression, with their standard errors, tests and odds ratios",
+    )
+    parser.add_argument(
         "--no-cache",
         action="store_true",
         help="compile all anew: by default compiled programs are kept in the user's cache folder",
@@ -121,7 +127,9 @@ def _run(arguments: argparse.Namespace) -> None:
         notes = [*data.notes, *notes]
         print(_report.heading(data, len(weights), notes), end="\n\n", flush=True)
         outcomes = _evaluated(data, weights)
-    _show(arguments, data, outcomes, len(weights), notes)
+        _show(arguments, data, outcomes, len(weights), notes)
+        if arguments.summary:
+            print(f"\n{_report.summary(data)}", flush=True)
 
 
 def _keep_programs() -> None:
@@ -189,6 +197,8 @@ def _check(arguments: argparse.Namespace) -> None:
         raise BadInput(f"--seed: expected from 0 to 2^32 - 1, got {arguments.seed}")
     if arguments.stream and arguments.data is None:
         raise BadInput("--stream: reads a file, but no file was given")
+    if arguments.stream and arguments.summary:
+        raise BadInput("--summary: looks at all rows at once, and --stream reads them in blocks")
     for option in ("target", *Options._fields):
         if getattr(arguments, option) is not None and arguments.data is None:
             raise BadInput(f"--{option}: says something of a file, but no file was given")

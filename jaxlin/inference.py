@@ -40,7 +40,7 @@ Shapes: `n` examples, `d` features, `k` classes, `P` params.
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -50,13 +50,22 @@ from jax.flatten_util import ravel_pytree
 from jax.scipy import special
 
 from jaxlin import _linalg, losses
-from jaxlin._base import _checks, _codes, _invalid, _mesh, _platform
-from jaxlin._batch import _draws
-from jaxlin._data import _fold, _prepare, _rows
-from jaxlin._infer import _diagnostics, _estimate, _profiles, _separation
-from jaxlin._linalg import _implicit, dot
+from jaxlin._base import _checks, _codes, _invalid, _platform
+from jaxlin._infer import (
+    _covariances,
+    _diagnostics,
+    _estimate,
+    _forms,
+    _goodness,
+    _profiles,
+    _report,
+    _restrictions,
+    _table,
+    _verdict,
+)
+from jaxlin._linalg import dot
 from jaxlin._nonsmooth import _conjugates, _sparse
-from jaxlin._smooth import _frame, _record
+from jaxlin._smooth import _record
 from jaxlin.losses import Loss
 from jaxlin.types import Hyperplane, Info, Linear, Status
 
@@ -110,6 +119,59 @@ class Separation(NamedTuple):
     multipliers: jax.Array
 
 
+class Summary(NamedTuple):
+    """A report of an estimate, which `print` shows as a table if there is one of them.
+
+    params: the coefficients; of separable classes infinity with the sign of those that grow without
+      end, and NaN for the others
+    standard_errors, statistic, p_value, lower, upper: of the type of the params, `statistic` being
+      z, or t for least squares, and the last two the limits of the intervals of `level`
+    odds_ratio: of the type of the params, how the odds multiply with each unit; None for least
+      squares
+    level: `()`
+    number: `()`, the sum of the weights
+    events: `()`, the weight of class 1, or `(k,)`, of each class; None for least squares
+    degrees: `()`, how many coefficients there are; with l2 how many it leaves, tr(A^-1 A_0) for the
+      Hessians A with it and A_0 without
+    log_likelihood, null_log_likelihood: `()`, the second without any column but the constant
+    aic, bic: `()`, 2 degrees, or log(number) degrees, less twice the log likelihood
+    r_squared: `()`, McFadden's 1 - log_likelihood / null_log_likelihood; of least squares the share
+      of the variance
+    status: `()`, CONVERGED, or why there are no numbers
+    """
+
+    params: Any
+    standard_errors: Any
+    statistic: Any
+    p_value: Any
+    lower: Any
+    upper: Any
+    odds_ratio: Any
+    level: jax.Array
+    number: jax.Array
+    events: jax.Array | None
+    degrees: jax.Array
+    log_likelihood: jax.Array
+    null_log_likelihood: jax.Array
+    aic: jax.Array
+    bic: jax.Array
+    r_squared: jax.Array
+    status: jax.Array
+
+    def table(
+        self, *, names: Sequence[Any] | None = None, classes: Sequence[Any] | None = None
+    ) -> str:
+        """The text that `print` shows, with names of the columns `(d,)` and of the classes `(k,)`.
+
+        Of one estimate; one of many is `jax.tree.map(lambda a: a[i], summary)`.
+        """
+        return _table.text(self, names, classes)
+
+    def __str__(self) -> str:
+        one = not isinstance(self.status, jax.core.Tracer) and np.shape(self.status) == ()
+        return self.table() if one else repr(self)
+
+
 def covariance(
     loss: Loss,
     params: Hyperplane | Linear,
@@ -152,17 +214,10 @@ def covariance(
       >>> inference.covariance(losses.logistic, params, x, y).round(2).tolist()
       [[1.18, -1.77], [-1.77, 3.9]]
     """
-    arguments = _estimate.given(
-        params,
-        x,
-        y,
-        l2=l2,
-        sample_weight=sample_weight,
-        feature_mask=feature_mask,
-        offset=offset,
-        reference=reference,
+    asked = _estimate.asked(
+        loss, params, x, y, bias, check, l2, sample_weight, feature_mask, offset, reference
     )
-    return _covariance(_model(loss, params, bias), _checks.static(check, bool, "check"), arguments)
+    return _covariances.covariance(*asked)
 
 
 def sandwich(
@@ -195,11 +250,17 @@ def sandwich(
       y: `(n,)` class indices, or soft labels where the loss takes them.
       kind: static. "HC0": as above, the default. "HC1": times n / (n - p), n being the rows with
         weight and p the coefficients; with clusters times G / (G - 1) (n - 1) / (n - p), for the G
-        clusters that have weight, and there the default. "HC2" and "HC3", of a Hyperplane without
-        clusters: g divided by the root of 1 - h, or by 1 - h, with h_i = D_i x_i' A^-1 x_i
-        (MacKinnon and White 1985).
-      clusters: `(n,)` integers of any size, equal for rows of one cluster, or None.
-      num_clusters: static, at least as many as have rows with weight; eagerly by default so many.
+        clusters that have weight, and there the default. "HC2" and "HC3": g divided by the root of
+        1 - h, or by 1 - h, with h_i = D_i x_i' A^-1 x_i, of a Hyperplane (MacKinnon and White
+        1985). With clusters, "CR2" and "CR3": h is the matrix A_g A^-1, A_g being what the rows of
+        the cluster add to A (Bell and McCaffrey 2002). "HC3" is then the sum of the squares of the
+        steps that leave out a cluster; it needs memory for G P^2 numbers, as "HC2" does.
+      clusters: None, or `(n,)` integers of any size, equal for rows of one cluster; or `(n, r)`, of
+        rows that depend on each other if they agree in any of the r: the sum over each, less those
+        over the pairs, and so on (Cameron, Gelbach and Miller 2011), of which variances of few
+        clusters can be negative.
+      num_clusters: static, at least as many as have rows with weight, in each of the r; eagerly by
+        default so many.
       l2: as the fit had it, a scalar or `(d,)`.
       sample_weight: `(n,)`, as the fit had it.
       feature_mask: `(d,)` bool, as the fit had it.
@@ -210,12 +271,14 @@ def sandwich(
       check: static; False takes params as they are, minimum or not.
 
     Returns:
-      `(P, P)`; NaN as `covariance` has it, and of traced clusters also if there are more than
-      `num_clusters`.
+      `(P, P)`; NaN as `covariance` has it, of traced clusters also if there are more than
+      `num_clusters`, and of "HC2" and "HC3" where a row or a cluster alone decides a coefficient.
+      R's `vcovCL` has the same numbers for least squares; its "HC2" and "HC3" of other models are
+      not the steps that leave out a cluster, and are slightly different.
 
     Raises:
-      ValueError: a kind that is not defined for these params or with clusters; eagerly also too
-        small a `num_clusters`.
+      ValueError: a kind that is not defined for these params; eagerly also too small a
+        `num_clusters`.
 
     Example:
       >>> import jax.numpy as jnp
@@ -227,24 +290,15 @@ def sandwich(
       [0.72]
     """
     kind = _kind(kind, params, clusters is not None)
-    arguments = _estimate.given(
-        params,
-        x,
-        y,
-        l2=l2,
-        sample_weight=sample_weight,
-        feature_mask=feature_mask,
-        offset=offset,
-        reference=reference,
+    asked = _estimate.asked(
+        loss, params, x, y, bias, check, l2, sample_weight, feature_mask, offset, reference
     )
-    n, groups = len(arguments.data.x), None
+    model, arguments = asked
+    ways = None
     if clusters is not None:
-        groups = _codes.ids(clusters, "clusters")
-        if groups.shape != (n,):
-            raise ValueError(f"clusters: expected shape ({n},), got {groups.shape}")
-        num_clusters = _number_of_clusters(num_clusters, groups, arguments.data.sample_weight)
-    check = _checks.static(check, bool, "check")
-    return _sandwich(_model(loss, params, bias), kind, num_clusters, check, arguments, groups)
+        ways = _ways(clusters, len(arguments.data.x))
+        num_clusters = _number_of_clusters(num_clusters, ways, arguments.data.sample_weight)
+    return _covariances.sandwich(model, kind, num_clusters, arguments, ways)
 
 
 def standard_errors(params: Any, covariance: Any) -> Any:
@@ -263,8 +317,8 @@ def standard_errors(params: Any, covariance: Any) -> Any:
       >>> inference.standard_errors(jnp.array([3.0, 0.5]), jnp.diag(jnp.array([4.0, 0.25])))
       Array([2. , 0.5], dtype=float64)
     """
-    flat, back = _flat(params, covariance)
-    variance = jnp.diagonal(_of_one_form(params, covariance)).astype(flat.dtype)
+    flat, back = _forms.flat(params, covariance)
+    variance = jnp.diagonal(_forms.of_one_form(params, covariance)).astype(flat.dtype)
     # The root of 0 has an infinite derivative.
     here = variance != 0
     return back(jnp.where(here, jnp.sqrt(jnp.where(here, variance, 1)), 0))
@@ -287,7 +341,7 @@ def wald(params: Any, covariance: Any) -> Wald:
       >>> test.statistic.round(2).tolist(), test.p_value.round(3).tolist()
       ([1.96], [0.05])
     """
-    flat, back = _flat(params, covariance)
+    flat, back = _forms.flat(params, covariance)
     error, _ = ravel_pytree(standard_errors(params, covariance))
     here = error != 0
     z = jnp.where(here, flat / jnp.where(here, error, 1), jnp.nan)
@@ -342,11 +396,92 @@ def confidence_intervals(params: Any, covariance: Any, *, level: Any = 0.95) -> 
       >>> lower.round(2).tolist(), upper.round(2).tolist()
       ([-0.92], [6.92])
     """
-    flat, back = _flat(params, covariance)
+    flat, back = _forms.flat(params, covariance)
     error, _ = ravel_pytree(standard_errors(params, covariance))
     level = jnp.where(_proper_level(level, flat.dtype), level, jnp.nan).astype(flat.dtype)
     reach = special.ndtri((1 + level) / 2) * error
     return back(flat - reach), back(flat + reach)
+
+
+def summary(
+    loss: Loss,
+    params: Hyperplane | Linear,
+    x: Any,
+    y: Any,
+    *,
+    level: Any = 0.95,
+    l2: Any = 0.0,
+    sample_weight: Any = None,
+    feature_mask: Any = None,
+    offset: Any = None,
+    bias: bool = True,
+    reference: Any = None,
+) -> Summary:
+    """The table of a regression: coefficients, their errors and tests, and how well they say y.
+
+    Errors and tests are those of `covariance`, times the residual variance RSS / (n - degrees) for
+    least squares, whose statistics are Student's t. Print it, or `table(names=...)`.
+
+    Args:
+      loss: `losses.logistic`, `losses.softmax`, or `losses.squared` with float y.
+      params: a Hyperplane or a Linear that minimises J.
+      x: `(n, d)`.
+      y: `(n,)` class indices, soft labels, or numbers, as the fit had it.
+      level: `()`, between 0 and 1, of the intervals.
+      l2, sample_weight, feature_mask, offset, bias: as the fit had them; weights count rows.
+      reference: of a Linear, the class whose score is 0 in the form that is shown; by default the
+        scores sum to zero.
+
+    Returns:
+      A Summary; NaN wherever a number would mean nothing. The status is CONVERGED if the params are
+      the minimum, what `separation` says if there is none, and else STALLED: not the minimum for
+      these arguments, or one among many.
+
+    Raises:
+      ValueError: another loss; eagerly also a level outside of (0, 1).
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import inference, logistic, losses
+      >>> x = jnp.array([[1.0], [2.0], [3.0], [4.0], [5.0], [6.0]])
+      >>> y = jnp.array([0, 0, 1, 0, 1, 1])
+      >>> params, _ = logistic.fit(x, y)
+      >>> print(inference.summary(losses.logistic, params, x, y).table(names=["dose"]))
+            estimate  std. error       z       p  lower 95%  upper 95%  odds ratio
+      bias    -4.249       3.388  -1.254  0.2098     -10.89      2.391     0.01428
+      dose     1.214      0.9126    1.33  0.1834    -0.5746      3.003       3.367
+      <BLANKLINE>
+      rows 6   events 3   coefficients 2
+      log likelihood -2.47806   of the constant alone -4.15888
+      AIC 8.95612   BIC 8.53964   McFadden R^2 0.404153
+      CONVERGED: the optimum: residual <= tol, and a finite optimum is proved
+    """
+    asked = _estimate.asked(
+        loss, params, x, y, bias, True, l2, sample_weight, feature_mask, offset, reference
+    )
+    model, arguments = asked
+    if model.loss not in (losses.logistic, losses.softmax, _estimate.of_numbers):
+        raise ValueError(
+            "loss: expected losses.logistic, losses.softmax, or losses.squared with float y, got "
+            f"{getattr(loss, '__name__', loss)}"
+        )
+    dtype = arguments.params.weights.dtype
+    level = jnp.where(_proper_level(level, dtype), jnp.asarray(level, dtype), jnp.nan)
+    found = _summary(model, arguments, level)
+    optimal = found.status == Status.CONVERGED
+    known = _checks.concrete(optimal) and bool(jnp.all(optimal))
+    if known or model.loss is _estimate.of_numbers:
+        return found
+    told = separation(
+        params,
+        x,
+        y,
+        sample_weight=sample_weight,
+        feature_mask=feature_mask,
+        bias=bias,
+        reference=reference,
+    )
+    return _with_separation(found, told)
 
 
 def delta(function: Callable[[Any], Any], params: Any, covariance: Any) -> jax.Array:
@@ -367,9 +502,9 @@ def delta(function: Callable[[Any], Any], params: Any, covariance: Any) -> jax.A
       >>> inference.delta(lambda w: w[0] / w[1], jnp.array([4.0, 2.0]), jnp.eye(2)).tolist()
       [[1.25]]
     """
-    flat, back = _flat(params, covariance)
+    flat, back = _forms.flat(params, covariance)
     slope = jax.jacfwd(lambda flat: ravel_pytree(function(back(flat)))[0])(flat)
-    return dot(dot(slope, _of_one_form(params, covariance)), slope.T)
+    return dot(dot(slope, _forms.of_one_form(params, covariance)), slope.T)
 
 
 def likelihood_ratio(
@@ -422,14 +557,15 @@ def likelihood_ratio(
         raise TypeError(
             f"null_params: expected a {type(params).__name__}, got {type(null_params).__name__}"
         )
-    keywords = dict(l2=0.0, sample_weight=sample_weight, feature_mask=feature_mask, offset=offset)
-    arguments = _estimate.given(params, x, y, **keywords)
+    asked = _estimate.asked(
+        loss, params, x, y, bias, check, 0.0, sample_weight, feature_mask, offset
+    )
+    model, arguments = asked
     d, dtype = arguments.data.x.shape[1], arguments.params.weights.dtype
     null = _estimate.checked(null_params, d, dtype, "null_params")
     if degrees is not None:
         degrees = _checks.scalar(degrees, null.weights.dtype, "degrees")
-    check = _checks.static(check, bool, "check")
-    return _likelihood_ratio(_model(loss, params, bias), check, arguments, null, degrees)
+    return _chi_squared(*_restrictions.likelihood_ratio(model, arguments, null, degrees))
 
 
 def score_test(
@@ -439,6 +575,7 @@ def score_test(
     y: Any,
     extra: Any,
     *,
+    refined: int = 0,
     sample_weight: Any = None,
     feature_mask: Any = None,
     offset: Any = None,
@@ -457,6 +594,10 @@ def score_test(
       x: `(n, d)`, the columns of the null.
       y: `(n,)` class indices, or soft labels where the loss takes them.
       extra: `(n, c)` columns to be tried, or `(n,)`, one.
+      refined: static, of how many columns, those with the largest statistics, the p-value is by
+        saddlepoint (Dey, Schmidt, Abecasis and Lee 2017). It is right where events are rare and the
+        chi-squared distribution is not, which has p-values too small by powers of ten. Of
+        `losses.logistic` and labels 0 and 1, at the price of about a hundred products each.
       sample_weight: `(n,)`, as the fit had it; counts of rows.
       feature_mask, offset, bias: as the fit had them.
       check: static; False takes params as they are, minimum or not.
@@ -464,10 +605,12 @@ def score_test(
     Returns:
       A ChiSquared of `(c,)` entries, each of one degree, or of `()`; NaN as `covariance` has it,
       for a column that those of x give, and for one that is no number where a row has weight.
+      Of more columns than memory holds call it for each block; of the few that stand out
+      `firth_test` of x beside the column has estimates that are finite.
 
     Raises:
       TypeError: params of several scores.
-      ValueError: shapes that do not fit.
+      ValueError: shapes that do not fit, more `refined` than there are columns, or another loss.
 
     Example:
       >>> import jax.numpy as jnp
@@ -479,19 +622,209 @@ def score_test(
       >>> test.statistic.shape, test.p_value.shape
       ((3,), (3,))
     """
-    if not isinstance(params, Hyperplane):
-        raise TypeError(f"params: expected a Hyperplane, got {type(params).__name__}")
+    _one_score(params, "params")
     _checks.refuse_other_rows(x=x, extra=extra)
-    keywords = dict(l2=0.0, sample_weight=sample_weight, feature_mask=feature_mask, offset=offset)
-    arguments = _estimate.given(params, x, y, **keywords)
+    asked = _estimate.asked(
+        loss, params, x, y, bias, check, 0.0, sample_weight, feature_mask, offset
+    )
+    model, arguments = asked
     extra, n = _checks.real(extra, "extra"), len(arguments.data.x)
     if extra.ndim not in (1, 2) or len(extra) != n:
         raise ValueError(f"extra: expected shape ({n}, c) or ({n},), got {extra.shape}")
-    check, model = _checks.static(check, bool, "check"), _model(loss, params, bias)
     columns = extra.reshape(n, -1)
-    statistic = _diagnostics.score_test(model, check, arguments, columns)
-    found = _chi_squared(statistic, jnp.ones_like(statistic))
+    refined = _checks.static(refined, int, "refined")
+    if not 0 <= refined <= columns.shape[1]:
+        raise ValueError(f"refined: expected from 0 to {columns.shape[1]}, got {refined}")
+    if refined and loss is not losses.logistic:
+        raise ValueError("refined: only of losses.logistic is the distribution known")
+    statistic, p_value = _restrictions.score_test(model, refined, arguments, columns)
+    found = ChiSquared(statistic, jnp.ones_like(statistic), p_value)
     return found if extra.ndim == 2 else jax.tree.map(lambda a: a[0], found)
+
+
+def score_bootstrap(
+    key: jax.Array,
+    loss: Loss,
+    null_params: Hyperplane,
+    x: Any,
+    y: Any,
+    *,
+    columns: Any,
+    draws: int = 999,
+    clusters: Any = None,
+    num_clusters: int | None = None,
+    sample_weight: Any = None,
+    feature_mask: Any = None,
+    offset: Any = None,
+    bias: bool = True,
+    check: bool = True,
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Test that coefficients are 0, by scores with random signs: the wild bootstrap of clusters.
+
+    Of the null estimate, whose coefficients of `columns` are 0, each cluster g has a step h_g =
+    -A^-1 sum of its rows' gradients, in the columns. The statistic is N' V^-1 N with N = sum_g h_g
+    and V = sum_g h_g h_g', and the draws are that of sum_g v_g h_g, v_g = -1 or 1 (Kline and Santos
+    2012; Cameron, Gelbach and Miller 2008). Where there are few clusters chi-squared tests and
+    sandwiches reject too often, and this hardly does. No fit for any draw.
+
+    Args:
+      key: a PRNG key.
+      loss: `f(score, y)` of one example.
+      null_params: the estimate under the null, a Hyperplane, without a penalty; say, with
+        `feature_mask` False where `columns` are.
+      x: `(n, d)`, all columns.
+      y: `(n,)`.
+      columns: which coefficients are 0 under the null: `(d,)` bool, or the index of one or more.
+      draws: static.
+      clusters: `(n,)` integers of any size, equal for rows of one cluster; by default each row is
+        one.
+      num_clusters: static, at least as many as have rows with weight; eagerly by default so many.
+      sample_weight: `(n,)`, as the fit had it.
+      feature_mask: `(d,)` bool, as a fit with the columns would have it.
+      offset, bias: as the fit had them.
+      check: static; False takes params as they are, minimum or not.
+
+    Returns:
+      `(statistic (), null (draws,), p_value ())`, p = (1 + draws at least as large) / (1 + draws);
+      NaN where the null params are not the minimum or V is singular, as of fewer clusters than
+      columns.
+
+    Raises:
+      TypeError: params of several scores.
+      ValueError: shapes that do not fit, or a column that is not there.
+
+    Example: ten schools, of which five had the treatment.
+      >>> import jax
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import inference, logistic, losses
+      >>> school = jnp.arange(200) // 20
+      >>> treated = (school % 2).astype(float)[:, None]
+      >>> often = 0.3 + 0.4 * treated[:, 0]
+      >>> y = (jax.random.uniform(jax.random.key(0), (200,)) < often).astype(int)
+      >>> null, _ = logistic.fit(treated, y, feature_mask=jnp.array([False]))
+      >>> value, draws, p = inference.score_bootstrap(
+      ...     jax.random.key(1), losses.logistic, null, treated, y, columns=0, clusters=school)
+      >>> draws.shape, p.item() < 0.05
+      ((999,), True)
+    """
+    _one_score(null_params, "null_params")
+    asked = _estimate.asked(
+        loss, null_params, x, y, bias, check, 0.0, sample_weight, feature_mask, offset
+    )
+    model, arguments = asked
+    n, d = arguments.data.x.shape
+    columns, draws = _columns(columns, d), _checks.static(draws, int, "draws")
+    if draws < 1:
+        raise ValueError(f"draws: expected at least 1, got {draws}")
+    way = None
+    if clusters is not None:
+        (way,) = ways = _ways(clusters, n)
+        num_clusters = _number_of_clusters(num_clusters, ways, arguments.data.sample_weight)
+    value, null = _restrictions.score_bootstrap(
+        model, draws, num_clusters, arguments, columns, way, key
+    )
+    slack = 100 * jnp.finfo(value.dtype).eps
+    as_large = jnp.sum(null >= value * (1 - slack)).astype(value.dtype)
+    p_value = jnp.where(jnp.isnan(value), jnp.nan, (1 + as_large) / (1 + draws))
+    return value, null, p_value
+
+
+def hosmer_lemeshow(
+    scores: Any, y: Any, *, num_groups: int = 10, sample_weight: Any = None
+) -> ChiSquared:
+    """Test of fit: events in groups of like probability, against the sums of the probabilities.
+
+    sum_g (O_g - E_g)^2 / (E_g (1 - E_g / n_g)) over groups between the quantiles of the
+    probabilities, with two degrees fewer than there are groups (Hosmer and Lemeshow 1980; R's
+    `hoslem.test` has the same quantiles). It depends on how many groups there are; `le_cessie`
+    needs none.
+
+    Args:
+      scores: `(n,)` log-odds, of the rows that were fitted.
+      y: `(n,)` in {0, 1}.
+      num_groups: static.
+      sample_weight: `(n,)`; counts of rows.
+
+    Returns:
+      A ChiSquared; equal probabilities are in one group, and groups that are left empty have no
+      degree. NaN of fewer than three groups, and of scores that are no numbers where a row has
+      weight.
+
+    Raises:
+      ValueError: shapes that do not fit, or fewer than three groups.
+
+    Example:
+      >>> import jax
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import inference, linear, logistic
+      >>> x = jax.random.normal(jax.random.key(0), (300, 1))
+      >>> far = jax.nn.sigmoid(2 * x[:, 0] ** 2 - 1)
+      >>> y = (jax.random.uniform(jax.random.key(1), (300,)) < far).astype(int)
+      >>> params, _ = logistic.fit(x, y)
+      >>> test = inference.hosmer_lemeshow(linear.scores(params, x), y)
+      >>> int(test.degrees), test.p_value.item() < 0.001
+      (8, True)
+    """
+    num_groups = _checks.static(num_groups, int, "num_groups")
+    if num_groups < 3:
+        raise ValueError(f"num_groups: expected at least 3, got {num_groups}")
+    scores = _checks.real(scores, "scores")
+    dtype, n = scores.dtype, len(scores) if scores.ndim else 0
+    scores = _checks.shaped(scores, (n,), dtype, "scores")
+    y = _checks.table(scores[:, None], y).y
+    weight = _checks.optional(sample_weight, (n,), dtype, "sample_weight")
+    weight = jnp.ones_like(scores) if weight is None else weight
+    return _chi_squared(*_goodness.hosmer_lemeshow(num_groups, scores, y, weight))
+
+
+def le_cessie(
+    params: Hyperplane,
+    x: Any,
+    y: Any,
+    *,
+    sample_weight: Any = None,
+    feature_mask: Any = None,
+    offset: Any = None,
+    bias: bool = True,
+    check: bool = True,
+) -> Wald:
+    """Test of fit: the sum of squares of y - p of a logistic regression, against what it should be.
+
+    (S - E) / sd with S = sum_i (y_i - p_i)^2, E = sum_i p_i (1 - p_i), and sd of S - E given that p
+    was fitted (le Cessie and van Houwelingen 1991; Copas 1989; Hosmer and others 1997), as R's
+    `residuals(lrm, "gof")`.
+
+    Args:
+      params: a Hyperplane of `logistic.fit` without a penalty.
+      x: `(n, d)`.
+      y: `(n,)` in {0, 1}.
+      sample_weight, feature_mask, offset, bias: as the fit had them; weights count rows.
+      check: static; False takes params as they are, minimum or not.
+
+    Returns:
+      A Wald of `()`; NaN as `covariance` has it, and of a fit that has a coefficient for each
+      group of rows that are alike, which leaves nothing.
+
+    Raises:
+      TypeError: params of several scores.
+
+    Example:
+      >>> import jax
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import inference, logistic
+      >>> x = jax.random.normal(jax.random.key(0), (300, 1))
+      >>> far = jax.nn.sigmoid(2 * x[:, 0] ** 2 - 1)
+      >>> y = (jax.random.uniform(jax.random.key(1), (300,)) < far).astype(int)
+      >>> params, _ = logistic.fit(x, y)
+      >>> inference.le_cessie(params, x, y).p_value.item() < 0.001
+      True
+    """
+    _one_score(params, "params")
+    model, arguments = _estimate.asked(
+        losses.logistic, params, x, y, bias, check, 0.0, sample_weight, feature_mask, offset
+    )
+    z = _goodness.le_cessie(model, arguments)
+    return Wald(statistic=z, p_value=special.erfc(jnp.abs(z) / math.sqrt(2)))
 
 
 def firth_test(
@@ -657,17 +990,10 @@ def influence(
       >>> int(jnp.argmax(jnp.abs(pulls)))
       4
     """
-    arguments = _estimate.given(
-        params,
-        x,
-        y,
-        l2=l2,
-        sample_weight=sample_weight,
-        feature_mask=feature_mask,
-        offset=offset,
-        reference=reference,
+    asked = _estimate.asked(
+        loss, params, x, y, bias, check, l2, sample_weight, feature_mask, offset, reference
     )
-    return _influence(_model(loss, params, bias), _checks.static(check, bool, "check"), arguments)
+    return _diagnostics.influence(*asked)
 
 
 def leverage(
@@ -709,17 +1035,10 @@ def leverage(
       >>> [f"{h:.2f}" for h in found]
       ['0.44', '0.35', '0.40', '0.81']
     """
-    arguments = _estimate.given(
-        params,
-        x,
-        y,
-        l2=l2,
-        sample_weight=sample_weight,
-        feature_mask=feature_mask,
-        offset=offset,
+    asked = _estimate.asked(
+        loss, params, x, y, bias, check, l2, sample_weight, feature_mask, offset
     )
-    check = _checks.static(check, bool, "check")
-    return _diagnostics.leverage(_model(loss, params, bias), check, arguments)
+    return _diagnostics.leverage(*asked)
 
 
 def cooks_distance(
@@ -758,17 +1077,10 @@ def cooks_distance(
       >>> int(jnp.argmax(distance))
       1
     """
-    arguments = _estimate.given(
-        params,
-        x,
-        y,
-        l2=l2,
-        sample_weight=sample_weight,
-        feature_mask=feature_mask,
-        offset=offset,
+    asked = _estimate.asked(
+        loss, params, x, y, bias, check, l2, sample_weight, feature_mask, offset
     )
-    check = _checks.static(check, bool, "check")
-    return _diagnostics.cooks_distance(_model(loss, params, bias), check, arguments)
+    return _diagnostics.cooks_distance(*asked)
 
 
 def dfbetas(
@@ -808,18 +1120,10 @@ def dfbetas(
       >>> moves.weights.shape, moves.bias.shape
       ((4, 1), (4,))
     """
-    arguments = _estimate.given(
-        params,
-        x,
-        y,
-        l2=l2,
-        sample_weight=sample_weight,
-        feature_mask=feature_mask,
-        offset=offset,
-        reference=reference,
+    asked = _estimate.asked(
+        loss, params, x, y, bias, check, l2, sample_weight, feature_mask, offset, reference
     )
-    check = _checks.static(check, bool, "check")
-    return _diagnostics.dfbetas(_model(loss, params, bias), check, arguments)
+    return _diagnostics.dfbetas(*asked)
 
 
 def response(loss: Loss, score: Any, y: Any) -> jax.Array:
@@ -887,7 +1191,7 @@ def deviance(loss: Loss, score: Any, y: Any) -> jax.Array:
       1.177
     """
     value = loss(score, y)
-    if jnp.issubdtype(jnp.result_type(y), jnp.floating):
+    if loss is losses.logistic and jnp.issubdtype(jnp.result_type(y), jnp.floating):
         value = value + special.xlogy(y, y) + special.xlogy(1 - y, 1 - y)
     above = value > 0
     size = jnp.where(above, jnp.sqrt(2 * jnp.where(above, value, 1)), 0)
@@ -937,21 +1241,14 @@ def residuals(
       >>> [f"{r:.2f}" for r in found]
       ['-0.72', '1.48', '-1.11', '0.24']
     """
-    if not isinstance(params, Hyperplane):
-        raise TypeError(f"params: expected a Hyperplane, got {type(params).__name__}")
+    _one_score(params, "params")
     if not callable(kind):
         raise TypeError(f"kind: expected inference.pearson, deviance or response, got {kind!r}")
-    arguments = _estimate.given(
-        params,
-        x,
-        y,
-        l2=l2,
-        sample_weight=sample_weight,
-        feature_mask=feature_mask,
-        offset=offset,
+    asked = _estimate.asked(
+        loss, params, x, y, bias, check, l2, sample_weight, feature_mask, offset
     )
-    check = _checks.static(check, bool, "check")
-    return _diagnostics.residuals(_model(loss, params, bias), kind, check, arguments)
+    model, arguments = asked
+    return _diagnostics.residuals(model, kind, arguments)
 
 
 def approximate_leave_one_out(
@@ -999,16 +1296,10 @@ def approximate_leave_one_out(
       >>> f"{losses.logistic(left_out, y).mean():.2f}"
       '1.33'
     """
-    arguments = _estimate.given(
-        params,
-        x,
-        y,
-        l2=l2,
-        sample_weight=sample_weight,
-        feature_mask=feature_mask,
-        offset=offset,
+    asked = _estimate.asked(
+        loss, params, x, y, bias, check, l2, sample_weight, feature_mask, offset
     )
-    return _left_out(_model(loss, params, bias), _checks.static(check, bool, "check"), arguments)
+    return _diagnostics.approximate_leave_one_out(*asked)
 
 
 def separation(
@@ -1058,7 +1349,8 @@ def separation(
     dtype = _checks.working_dtype(data.x)
     params = _estimate.checked(params, data.x.shape[1], dtype)
     reference = _estimate.reference_of(reference, k)
-    found = _separation_of(_checks.static(bias, bool, "bias"), params, data, reference)
+    bias = _checks.static(bias, bool, "bias")
+    found = Separation(*_verdict.separation(bias, params, data, reference))
     nothing = jnp.zeros((), dtype)
     info = Info(found.status, jnp.int32(0), nothing, nothing)
     _invalid.raise_if_invalid(info, data, num_classes=k or 2)
@@ -1182,7 +1474,7 @@ def aliased(
     x = _checks.matrix(x)
     none = jnp.zeros(len(x), jnp.int32)
     data = _checks.table(x, none, sample_weight=sample_weight, feature_mask=feature_mask)
-    found, valid = _aliased(_checks.static(bias, bool, "bias"), data)
+    found, valid = _verdict.aliased(_checks.static(bias, bool, "bias"), data)
     nothing = jnp.zeros((), _checks.working_dtype(x))
     status = jnp.where(valid, Status.CONVERGED, Status.INVALID_DATA)
     _invalid.raise_if_invalid(Info(status, jnp.int32(0), nothing, nothing), data)
@@ -1223,11 +1515,9 @@ def _columns(columns: Any, d: int) -> jax.Array:
     return jnp.zeros(d, bool).at[jnp.where(out, d, columns)].set(True)
 
 
-def _model(loss: Loss, params: Any, bias: bool) -> _estimate.Model:
-    if not callable(loss):
-        raise TypeError(f"loss: expected a function like losses.logistic, got {loss!r}")
-    bias = _checks.static(bias, bool, "bias")
-    return _estimate.Model(loss=loss, bias=bias, binary=isinstance(params, Hyperplane))
+def _one_score(params: Any, name: str) -> None:
+    if not isinstance(params, Hyperplane):
+        raise TypeError(f"{name}: expected a Hyperplane, got {type(params).__name__}")
 
 
 def _kind(kind: str | None, params: Any, clustered: bool) -> str:
@@ -1235,64 +1525,101 @@ def _kind(kind: str | None, params: Any, clustered: bool) -> str:
         return "HC1" if clustered else "HC0"
     if kind not in KINDS:
         raise ValueError(f"kind: expected one of {', '.join(KINDS)}, got {kind!r}")
-    if kind in KINDS[2:] and (clustered or not isinstance(params, Hyperplane)):
-        raise ValueError(f"kind: {kind} is for a Hyperplane without clusters")
+    if kind in KINDS[2:] and not (clustered or isinstance(params, Hyperplane)):
+        raise ValueError(
+            f"kind: {kind} of a {type(params).__name__} is for clusters; with "
+            "clusters=jnp.arange(n) each row is one"
+        )
     return kind
 
 
+def _ways(clusters: Any, n: int) -> list[jax.Array]:
+    """The columns of clusters `(n,)` or `(n, r)`, whose ids may be of any size."""
+    crossed = np.ndim(clusters) == 2
+    if not crossed:
+        columns = [clusters]
+    elif isinstance(clusters, jax.Array):
+        columns = list(clusters.T)
+    else:
+        columns = list(_codes.whole_numbers(clusters).T)
+    ways = [_codes.ids(column, "clusters") for column in columns]
+    if not ways or any(way.shape != (n,) for way in ways):
+        raise ValueError(f"clusters: expected shape ({n},) or ({n}, r), got {np.shape(clusters)}")
+    return ways
+
+
 def _number_of_clusters(
-    num_clusters: Any, clusters: jax.Array, sample_weight: jax.Array | None
+    num_clusters: Any, ways: list[jax.Array], sample_weight: jax.Array | None
 ) -> int:
     """As given, or how many different clusters have rows with weight; not less than that."""
     if num_clusters is not None:
         num_clusters = _checks.static(num_clusters, int, "num_clusters")
-    if not _checks.concrete((clusters, sample_weight)):
+    if not _checks.concrete((ways, sample_weight)):
         if num_clusters is None:
             words = "expected a static integer under a transformation, got None"
             raise TypeError(f"num_clusters: {words}")
         return num_clusters
-    ids = np.asarray(clusters)
-    if sample_weight is not None:
-        ids = ids[np.asarray(sample_weight) != 0]
-    found = max(1, len(np.unique(ids)))
+    here = slice(None) if sample_weight is None else np.asarray(sample_weight) != 0
+    found = max(1, *(len(np.unique(np.asarray(way)[here])) for way in ways))
     if num_clusters is not None and num_clusters < found:
         words = f"expected at least {found}, the clusters with rows"
         raise ValueError(f"num_clusters: {words}, got {num_clusters}")
     return found if num_clusters is None else num_clusters
 
 
-def _flat(params: Any, covariance: Any) -> tuple[jax.Array, Callable]:
-    flat, back = ravel_pytree(jax.tree.map(lambda a: _checks.real(a, "params"), params))
-    if np.shape(covariance) != (flat.size, flat.size):
-        raise ValueError(
-            f"covariance: expected shape {(flat.size, flat.size)} for these params, "
-            f"got {np.shape(covariance)}"
-        )
-    return flat, back
+@functools.partial(_platform.jit, static_argnums=0)
+def _summary(model, arguments, level):
+    found = _report.figures(model, arguments)
+    spread = found.scale * _covariances.covariance(model, arguments)
+    params = arguments.params
+    if arguments.reference is not None:
+        present = ~jnp.isneginf(params.bias)
+        params = _estimate.in_form(params, present, arguments.reference)
+    errors = standard_errors(params, spread)
+    statistic, p_value = wald(params, spread)
+    if model.loss is _estimate.of_numbers:
+        free = found.number - found.degrees
+        p_value = jax.tree.map(lambda t: _report.t_tail(t, free), statistic)
+        reach = _report.t_quantile(level, free)
+        odds, above = None, found.log_likelihood - found.null_log_likelihood
+        r_squared = -jnp.expm1(-2 * above / found.number)
+    else:
+        reach = special.ndtri((1 + level) / 2)
+        odds = jax.tree.map(jnp.exp, params)
+        r_squared = 1 - found.log_likelihood / found.null_log_likelihood
+    lower = jax.tree.map(lambda a, e: a - reach * e, params, errors)
+    upper = jax.tree.map(lambda a, e: a + reach * e, params, errors)
+    estimate, odds = _estimate.said((params, odds), found.proper)
+    status = jnp.where(found.proper, Status.CONVERGED, Status.STALLED).astype(jnp.int32)
+    return Summary(
+        params=estimate,
+        standard_errors=errors,
+        statistic=statistic,
+        p_value=p_value,
+        lower=lower,
+        upper=upper,
+        odds_ratio=odds,
+        level=level,
+        number=found.number,
+        events=found.events,
+        degrees=found.degrees,
+        log_likelihood=found.log_likelihood,
+        null_log_likelihood=found.null_log_likelihood,
+        aic=2 * (found.degrees - found.log_likelihood),
+        bic=jnp.log(found.number) * found.degrees - 2 * found.log_likelihood,
+        r_squared=r_squared,
+        status=status,
+    )
 
 
-def _of_one_form(params: Any, covariance: Any) -> jax.Array:
-    """The covariance; NaN where it is of softmax's params in another form than these are.
-
-    One whose scores sum to zero has sums of no variance; one of a reference, a class of none.
-    """
-    covariance = jnp.asarray(covariance)
-    if not isinstance(params, Linear) or np.ndim(params.weights) != 2:
-        return covariance
-    here = ~jnp.isneginf(jnp.asarray(params.bias))
-    numbers = jnp.column_stack([jnp.asarray(params.weights), jnp.where(here, params.bias, 0)])
-    numbers = jnp.where(here[:, None], numbers, 0).astype(covariance.dtype)
-    k, d = np.shape(params.weights)
-    order = jnp.column_stack([jnp.arange(k * d).reshape(k, d), k * d + jnp.arange(k)])
-    error = jnp.sqrt(jnp.maximum(jnp.diagonal(covariance)[order], 0))
-    of_sums = jax.vmap(lambda i: jnp.sum(covariance[i][:, i]), in_axes=1)(order)
-    small = math.sqrt(float(jnp.finfo(covariance.dtype).eps))
-    size = jnp.sum(error, axis=0)
-    symmetric = jnp.any(size > 0) & jnp.all(jnp.abs(of_sums) <= small * size**2)
-    off = jnp.abs(jnp.sum(numbers, axis=0)) > small * (jnp.sum(jnp.abs(numbers), axis=0) + size)
-    still = here & jnp.all(error == 0, axis=1) & jnp.any(size > 0)
-    other = symmetric & jnp.any(off) | jnp.any(still & jnp.any(numbers != 0, axis=1))
-    return jnp.where(other, jnp.nan, covariance)
+def _with_separation(found: Summary, told: Separation) -> Summary:
+    """What has no minimum, with the coefficients that grow without end."""
+    stalled = found.status != Status.CONVERGED
+    none = told.status == Status.NOT_SEPARABLE
+    endless = jax.tree.map(lambda a: jnp.where(jnp.isinf(a), a, jnp.nan), told.coefficients)
+    params = jax.tree.map(lambda a, b: jnp.where(stalled, b, a), found.params, endless)
+    status = jnp.where(stalled & ~none, told.status, found.status)
+    return found._replace(params=params, status=status)
 
 
 def _proper_level(level: Any, dtype: Any) -> jax.Array:
@@ -1308,263 +1635,3 @@ def _chi_squared(statistic: jax.Array, degrees: jax.Array) -> ChiSquared:
     above = jnp.maximum(statistic, 0)
     p_value = special.gammaincc(degrees / 2, above / 2)
     return ChiSquared(statistic, degrees, jnp.where(degrees > 0, p_value, jnp.nan))
-
-
-@functools.partial(_platform.jit, static_argnums=0)
-def _aliased(bias, data):
-    data = jax.lax.stop_gradient(data)
-    rows, _, valid = _prepare.prepare(data, num_classes=2)
-    _, d = data.x.shape
-    problem = _frame.make(rows, jnp.zeros(d, rows.weight.dtype), bias)
-    z = _frame.standard(problem, _rows.clean(rows))
-    z = _mesh.where_rows(rows.weight > 0, jnp.sqrt(rows.weight)[:, None] * z)
-    asked = jnp.ones(d, bool) if rows.feature_mask is None else rows.feature_mask
-    return valid & asked & _linalg.given_by_those_before(z), valid
-
-
-@functools.partial(_platform.jit, static_argnums=(0, 1))
-def _covariance(model, check, arguments):
-    e = _estimate.at(model, arguments)
-    half = _estimate.half_back(e)
-    return _estimate.said(dot(half.T, half) / e.total, _estimate.proper(e, check) & e.of_form)
-
-
-@functools.partial(_platform.jit, static_argnums=(0, 1, 2, 3))
-def _sandwich(model, kind, num_clusters, check, arguments, clusters):
-    e = _estimate.at(model, arguments)
-
-    def pulls(block):
-        z, _, slope, curve = _estimate.whole(model, e, block)
-        pull = block.weight[:, None] * slope
-        if kind in ("HC2", "HC3"):
-            lever = jnp.sum(_estimate.half_images(e, z) ** 2, axis=(1, 2))
-            left = _estimate.known(1 - block.weight * curve[:, 0, 0] * lever)
-            pull = pull / (jnp.sqrt(left) if kind == "HC2" else left)[:, None]
-        return _estimate.gradients(e, z, pull)
-
-    if clusters is None:
-
-        def squares(block):
-            each = pulls(block)
-            return dot(each.T, each), ()
-
-        square, _ = _fold.fold(squares, e.problem.rows)
-        groups, ok = None, jnp.bool_(True)
-    else:
-        # The numbers of those that have rows with weight; others have no part.
-        here = e.problem.rows.weight > 0
-        clusters = _draws.ranks(jnp.where(here, clusters, clusters[jnp.argmax(here)]))
-        ok = jnp.all(clusters < num_clusters)
-        sums, sizes = _cluster_sums(e, pulls, clusters, num_clusters)
-        square, groups = dot(sums.T, sums), jnp.sum(sizes > 0).astype(sums.dtype)
-    half = _linalg.solve(e.factor, e.back.T)
-    factor = jnp.ones((), half.dtype)
-    if kind == "HC1":
-        free = jnp.sum(~_frame.inert(e.problem)).astype(half.dtype)
-        factor = e.number / (e.number - free)
-        if groups is not None:
-            factor = groups / (groups - 1) * (e.number - 1) / (e.number - free)
-    found = factor * dot(half.T, dot(square, half))
-    return _estimate.said((found + found.T) / 2, _estimate.proper(e, check) & e.of_form & ok)
-
-
-def _cluster_sums(e, pulls, clusters, num_clusters):
-    rows = e.problem.rows
-    each = _fold.map_rows(pulls, rows)
-    total = functools.partial(jax.ops.segment_sum, segment_ids=clusters, num_segments=num_clusters)
-    return total(each), total((rows.weight > 0).astype(each.dtype))
-
-
-@functools.partial(_platform.jit, static_argnums=(0, 1))
-def _likelihood_ratio(model, check, arguments, null, degrees):
-    e = _estimate.at(model, arguments)
-    other = e._replace(theta=_estimate.enter(e.problem, null))
-
-    def differences(block):
-        full, restricted = (_estimate.whole(model, each, block)[1] for each in (e, other))
-        each = jax.vmap(model.of_scores)(restricted, block.y)
-        each = each - jax.vmap(model.of_scores)(full, block.y)
-        # Not by the weight alone, in which a row has a derivative at 0 too.
-        felt = (block.weight > 0) | jnp.isfinite(each)
-        return jnp.sum(block.weight * jnp.where(felt, each, 0)), ()
-
-    gain, _ = _fold.fold(differences, e.problem.rows)
-    statistic = _estimate.said(2 * e.total * gain, _estimate.proper(e, check))
-    if degrees is None:
-        seen = jnp.bool_(e.problem.basis is None) | e.problem.used[0]
-        full, fewer = _centred(seen, arguments.params, null)
-        degrees = _restrictions(full, fewer, statistic.dtype)
-    return _chi_squared(statistic, degrees)
-
-
-def _centred(seen, *several):
-    """Params of softmax in one form, whose weights sum to zero: a 0 of a reference restricts none.
-
-    `seen`: whether the loss sees a number added to all scores, so that there are no forms.
-    """
-
-    def one(params):
-        if params.weights.ndim == 1:
-            return params
-        here = ~jnp.isneginf(params.bias)[:, None]
-        weights = jnp.where(here, params.weights, 0)
-        total, size = jnp.sum(weights, axis=0), jnp.sum(jnp.abs(weights), axis=0)
-        off = jnp.abs(total) > math.sqrt(float(jnp.finfo(size.dtype).eps)) * size
-        mean = total / jnp.maximum(jnp.sum(here), 1).astype(total.dtype)
-        moved = jnp.where(here & off[None, :] & ~seen, weights - mean[None, :], weights)
-        return params._replace(weights=moved)
-
-    return map(one, several)
-
-
-def _restrictions(params, null, dtype):
-    """How many weights are 0 in `null` only; the classes' sum to zero, so one follows."""
-    lost = (null.weights == 0) & (params.weights != 0)
-    number = jnp.sum(lost, axis=tuple(range(lost.ndim - 1)))
-    if lost.ndim == 2:
-        number = jnp.minimum(number, jnp.sum(~jnp.isneginf(params.bias)) - 1)
-    return jnp.sum(number).astype(dtype)
-
-
-@functools.partial(_platform.jit, static_argnums=(0, 1))
-def _influence(model, check, arguments):
-    e = _estimate.at(model, arguments)
-    rows = e.problem.rows
-    solved = _linalg.solve(e.factor, e.back.T)
-    held = dot(_estimate.pull_of_penalty(e), solved)
-
-    def of_block(block):
-        z, _, slope, _ = _estimate.whole(model, e, block)
-        moved = dot(_estimate.gradients(e, z, slope), solved) + held[None, :]
-        return _mesh.where_rows(block.ok, -moved / e.total)
-
-    flat = _fold.map_rows(of_block, rows)
-    _, back = ravel_pytree(arguments.params)
-    return jax.vmap(back)(_estimate.said(flat, _estimate.proper(e, check) & e.of_form))
-
-
-@functools.partial(_platform.jit, static_argnums=(0, 1))
-def _left_out(model, check, arguments):
-    e = _estimate.at(model, arguments)
-    rows = e.problem.rows
-    m, _ = e.theta.shape
-    held = _linalg.half_solve(e.factor, _estimate.pull_of_penalty(e))
-
-    def of_block(block):
-        z, scores, slope, curve = _estimate.whole(model, e, block)
-        half = _estimate.half_images(e, z)
-        lever = block.weight[:, None, None] * dot(half, jnp.swapaxes(half, 1, 2))
-        moved = jnp.sum(lever * slope[:, None, :], axis=2) + block.weight[:, None] * dot(half, held)
-        left = jnp.eye(m, dtype=z.dtype)[None] - dot(lever, curve)
-        if m == 1:
-            step = moved / _estimate.known(left[:, 0])
-        else:
-            # Its eigenvalues are in (0, 1]: the least is at least the determinant.
-            sound = _estimate.known(jnp.linalg.det(left))
-            step = jnp.linalg.solve(left, moved[:, :, None])[:, :, 0]
-            step = jnp.where(jnp.isnan(sound)[:, None], jnp.nan, step)
-        away = step if e.problem.basis is None else dot(step, e.problem.basis.T)
-        return scores + away
-
-    left_out = _estimate.said(_fold.map_rows(of_block, rows), _estimate.proper(e, check))
-    if e.problem.basis is None:
-        return left_out[:, 0]
-    absent = ~jnp.any(e.problem.basis != 0, axis=1)
-    return jnp.where(absent[None, :], -jnp.inf, left_out)
-
-
-@functools.partial(_platform.jit, static_argnums=0)
-def _separation_of(bias, params, data, reference):
-    # A verdict has no derivative.
-    params, data = jax.lax.stop_gradient((params, data))
-    k = len(params.bias) if isinstance(params, Linear) else None
-    (_, d), dtype = data.x.shape, params.weights.dtype
-    rows, _, valid = _prepare.prepare(data, num_classes=k or 2)
-    classes = jnp.arange(k or 2, dtype=rows.y.dtype)
-    here = rows.weight > 0
-    present = jnp.any(here[:, None] & (rows.y[:, None] == classes[None, :]), axis=0)
-    basis = None if k is None else _frame.class_basis(present, dtype)
-    problem = _frame.make(rows, jnp.zeros(d, dtype), bias, basis)
-    z = _frame.standard(problem, _rows.clean(rows))
-    z = jnp.concatenate([z, jnp.ones((len(z), int(bias)), dtype)], axis=1)
-    if basis is None:
-        contrasts, live = (2 * rows.y - 1).astype(dtype)[:, None, None], here[:, None]
-        wanted = contrasts
-    else:
-        eye = jnp.eye(k, dtype=dtype)
-        wanted = eye[rows.y][:, None, :] - eye[None]
-        contrasts = basis[rows.y][:, None, :] - basis[None, :, :]
-        live = here[:, None] & present[None, :] & (rows.y[:, None] != classes[None, :])
-    start = _estimate.enter(problem, params)
-    if bias:
-        start = start.at[:, d].add(dot(start[:, :d], problem.shift[:d]))
-    unit = problem.unit[None, :]
-    start = jnp.where(unit > 0, start / jnp.where(unit > 0, unit, 1), 0)
-    start = jnp.where(jnp.all(jnp.isfinite(start)), start, 0)
-    demands = _separation.Demands(_mesh.where_rows(here, z), contrasts, live)
-    found = _separation.decide(demands, start.reshape(-1))
-    flat, back = _to_user_units(problem, z, bias)
-    used = jnp.repeat(problem.used, z.shape[1])
-    seen = _separation.Seen(_rows.clean(rows).x, flat, wanted, used)
-    proved = found.proved & _separation.is_exact(seen, demands, found)
-    of_form = jnp.bool_(True)
-    if reference is not None:
-
-        def moved(column):
-            return ravel_pytree(_estimate.in_form(back(column), present, reference))[0]
-
-        flat = jax.vmap(moved, in_axes=1, out_axes=1)(flat)
-    elif k is not None:
-        of_form = _estimate.is_symmetric(problem, params, present)
-    direction, growing = _in_user_units(problem, z, found, flat, back)
-    growing = jax.tree.map(lambda a: jnp.where(of_form, a, jnp.nan), growing)
-    held, multipliers = found.held, found.multipliers
-    if k is None:
-        direction, growing = (
-            Hyperplane(weights=a.weights[0], bias=a.bias[0]) for a in (direction, growing)
-        )
-        held, multipliers = held[:, 0], multipliers[:, 0]
-    status = jnp.where(jnp.any(held), Status.QUASI_SEPARABLE, Status.SEPARABLE)
-    status = jnp.where(jnp.any(found.direction != 0), status, Status.NOT_SEPARABLE)
-    status = jnp.where(proved, status, Status.STALLED)
-    status = jnp.where(jnp.sum(present) > 1, status, Status.CLASS_TOO_SMALL)
-    status = jnp.where(valid, status, Status.INVALID_DATA).astype(jnp.int32)
-    # What is 0 reads as finite: of no verdict nothing is told.
-    told = proved & valid & (jnp.sum(present) > 1)
-    direction, growing = _implicit.where(told, (direction, growing))
-    return Separation(status, direction, growing, held, multipliers)
-
-
-def _to_user_units(problem, z, bias):
-    """From directions, for standard columns, to params: a matrix `(., P)`, and back to a tree."""
-    d, (m, p) = problem.centre.size, (problem.used.size, z.shape[1])
-
-    def leave(theta):
-        theta = theta.reshape(m, p) * problem.unit[None, :]
-        if bias:
-            theta = theta.at[:, d].add(-dot(theta[:, :d], problem.shift[:d]))
-        return _frame.leave(problem, theta, bias)
-
-    each = jnp.eye(m * p, dtype=z.dtype)
-    flat = jax.vmap(lambda theta: ravel_pytree(leave(theta))[0])(each).T
-    return flat, ravel_pytree(leave(each[0]))[1]
-
-
-def _in_user_units(problem, z, found, flat, back):
-    """Of the direction, for standard columns: `(direction, coefficients)` as params."""
-    m, p = problem.used.size, z.shape[1]
-    # The directions that some row sees, less those that rows hold.
-    values, vectors = _linalg.eigh(dot(z.T, z))
-    eps = float(jnp.finfo(z.dtype).eps)
-    seen = values > _linalg.RANK_ULPS * p * eps * jnp.max(values)
-    vectors = jnp.where(seen[None, :], vectors, 0)
-    open_to = jnp.kron(jnp.diag(problem.used.astype(z.dtype)), dot(vectors, vectors.T))
-    reach = jnp.linalg.norm(dot(flat, open_to - found.span), axis=1)
-    tiny = _separation.ZERO_ULPS * m * p * eps
-    fixed = (reach <= tiny * jnp.linalg.norm(flat, axis=1)) | ~jnp.any(found.direction != 0)
-    direction = dot(flat, found.direction)
-    size = dot(jnp.abs(flat), jnp.abs(found.direction))
-    direction = jnp.where(fixed | (jnp.abs(direction) <= tiny * size), 0, direction)
-    growing = jnp.where(direction == 0, jnp.nan, jnp.copysign(jnp.inf, direction))
-    direction = direction / jnp.maximum(jnp.max(jnp.abs(direction)), jnp.finfo(z.dtype).tiny)
-    return back(direction), back(jnp.where(fixed, 0, growing))

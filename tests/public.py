@@ -24,6 +24,7 @@ from jaxlin import (
     calibration,
     conformal,
     datasets,
+    effects,
     features,
     fisher,
     gaussian,
@@ -661,6 +662,12 @@ CASES |= {
     "inference.sandwich": [
         some_plane(inference.sandwich, kind="HC3"),
         some_plane(inference.sandwich, clusters=np.arange(N) % 5, num_clusters=5),
+        some_plane(
+            inference.sandwich,
+            kind="HC2",
+            clusters=np.column_stack([np.arange(N) % 5, np.arange(N) // 8]),
+            num_clusters=5,
+        ),
     ],
     "inference.influence": [some_plane(inference.influence)],
     "inference.leverage": [some_plane(inference.leverage)],
@@ -683,6 +690,43 @@ CASES |= {
             normal(N, 2),
         )
     ],
+    "inference.score_bootstrap": [
+        case(
+            lambda key, params, x, y, **more: inference.score_bootstrap(
+                key, losses.logistic, params, x, y, columns=0, draws=5, check=False, **more
+            ),
+            a_key,
+            *PLANE_AND_DATA,
+        )
+    ],
+    "inference.hosmer_lemeshow": [
+        case(
+            weighing(inference.hosmer_lemeshow, num_groups=4),
+            normal(N),
+            classes(2, N),
+            some_weights,
+        )
+    ],
+    "inference.le_cessie": [
+        case(functools.partial(inference.le_cessie, check=False), *PLANE_AND_DATA)
+    ],
+    "inference.summary": [
+        case(
+            lambda x, y, **more: inference.summary(
+                losses.logistic, logistic.fit(x, y, l2=0.1, **more)[0], x, y, l2=0.1, **more
+            ),
+            normal(N, D),
+            classes(2, N),
+        )
+    ],
+    **{
+        f"effects.{f.__name__}": [case(f, *PLANE_AND_COVARIANCE, normal(N, D))]
+        for f in (effects.marginal, effects.average_marginal)
+    },
+    **{
+        f"effects.{f.__name__}": [case(f, *PLANE_AND_COVARIANCE, normal(N, D), normal(N, D))]
+        for f in (effects.difference, effects.average_difference)
+    },
     "inference.firth_test": [
         case(weighing(inference.firth_test, columns=0), normal(N, D), classes(2, N), some_weights)
     ],

@@ -414,6 +414,7 @@ def test_of_separable_data_the_derivative_is_nan_and_masked_it_is_0(fit):
 JUMPS = {
     "calibration.fit_isotonic",
     "fisher.least_error",
+    "inference.hosmer_lemeshow",
     "inference.separation",
     "linear.margin",
     "metrics.best_threshold",

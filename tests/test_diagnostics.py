@@ -10,7 +10,7 @@ import scipy.optimize
 import scipy.stats
 import statsmodels.api as sm
 
-from jaxlin import inference, logistic, losses, softmax
+from jaxlin import inference, least_squares, logistic, losses, softmax
 from jaxlin.types import Hyperplane, Status
 from tests.public import thorough
 
@@ -93,7 +93,7 @@ def test_the_score_test_is_statsmodels(offset, monkeypatch):
         close(found.p_value[j], p_value, rtol=1e-6)
     one = inference.score_test(losses.logistic, params, X, Y, extra[:, 1], offset=offset)
     close(one.statistic, found.statistic[1])
-    monkeypatch.setattr("jaxlin._infer._diagnostics.COLUMN_ENTRIES", 2 * N)
+    monkeypatch.setattr("jaxlin._infer._restrictions.COLUMN_ENTRIES", 2 * N)
     jax.clear_caches()
     blocks = inference.score_test(losses.logistic, params, X, Y, extra, offset=offset)
     close(blocks.statistic, found.statistic)
@@ -370,3 +370,85 @@ def test_derivatives_of_limits_and_ratios(slopes):
         slope = jax.grad(f)(np.ones(6)) @ move
         ends = [f(np.ones(6) + s * move) for s in (size, -size)]
         np.testing.assert_allclose(slope, (ends[0] - ends[1]) / (2 * size), rtol=1e-5)
+
+
+def test_refined_p_values_are_those_of_all_labellings():
+    """Of 18 rows there are 2^18 labellings, of which some have a sum as far from 0."""
+    rng = np.random.default_rng(3)
+    n = 18
+    x = rng.normal(size=(n, 1))
+    y = np.isin(np.arange(n), [2, 7, 11]).astype(int)
+    params, _ = logistic.fit(x, y)
+    extra = rng.normal(size=(n, 40))
+    rough = inference.score_test(losses.logistic, params, x, y, extra)
+    fine = inference.score_test(losses.logistic, params, x, y, extra, refined=40)
+    close(fine.statistic, rough.statistic)
+    z = np.column_stack([x, np.ones(n)])
+    chance = 1 / (1 + np.exp(-z @ np.append(params.weights, params.bias)))
+    curve = chance * (1 - chance)
+    own = extra - z @ np.linalg.solve((z.T * curve) @ z, (z.T * curve) @ extra)
+    labels = (np.arange(2**n)[:, None] >> np.arange(n)) & 1
+    likely = np.prod(np.where(labels, chance, 1 - chance), axis=1)
+    every, seen = (labels - chance) @ own, (y - chance) @ own
+    exact = likely @ (np.abs(every) >= np.abs(seen) - 1e-12)
+    far = np.asarray(rough.statistic) > 4
+    assert far.sum() == 4
+    off = [np.abs(np.log(np.asarray(a.p_value) / exact))[far] for a in (fine, rough)]
+    assert off[0].max() < 0.1 and off[1].max() > 0.2
+    close(fine.p_value[~far], rough.p_value[~far])
+    top = inference.score_test(losses.logistic, params, x, y, extra, refined=3)
+    best = np.argsort(-rough.statistic)
+    close(top.p_value[best[:3]], fine.p_value[best[:3]])
+    close(top.p_value[best[3:]], rough.p_value[best[3:]])
+    with pytest.raises(ValueError, match="refined: expected from 0 to 40"):
+        inference.score_test(losses.logistic, params, x, y, extra, refined=41)
+    with pytest.raises(ValueError, match=r"refined: only of losses\.logistic"):
+        inference.score_test(losses.squared_hinge, params, x, y, extra, refined=1)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_rare_variant_of_a_rare_disease(dtype):
+    """Twenty cases in a thousand, and four among ten carriers: chi-squared is wrong by 300."""
+    n, cases, carriers = 1000, 20, 10
+    y = (np.arange(n) < cases).astype(int)
+    carrier = (np.arange(n) >= cases - 4) & (np.arange(n) < cases - 4 + carriers)
+    none = np.zeros((n, 1), dtype)
+    params, _ = logistic.fit(none, y, feature_mask=np.array([False]))
+    options = {"feature_mask": np.array([False]), "refined": 1}
+    extra = carrier[:, None].astype(dtype)
+    found = inference.score_test(losses.logistic, params, none, y, extra, **options)
+    p, share = cases / n, carriers / n
+    of_carriers, of_others = np.arange(carriers + 1)[:, None], np.arange(n - carriers + 1)[None, :]
+    far = np.abs(of_carriers - share * (of_carriers + of_others)) >= 4 - share * cases - 1e-9
+    likely = scipy.stats.binom.pmf(of_carriers, carriers, p)
+    likely = likely * scipy.stats.binom.pmf(of_others, n - carriers, p)
+    exact = np.sum(likely[far])
+    assert abs(np.log(float(found.p_value[0]) / exact)) < 0.7
+    assert scipy.stats.chi2.sf(float(found.statistic[0]), 1) < exact / 300
+
+
+def test_refined_p_values_have_derivatives():
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(30, 1))
+    y = (np.arange(30) < 4).astype(int)
+    params, _ = logistic.fit(x, y)
+    extra = rng.normal(size=(30, 1)) + 2 * y[:, None]
+
+    def p_value(t):
+        moved = extra + t * np.sin(extra)
+        return inference.score_test(losses.logistic, params, x, y, moved, refined=1).p_value[0]
+
+    assert inference.score_test(losses.logistic, params, x, y, extra).statistic[0] > 4
+    wanted = (p_value(1e-5) - p_value(-1e-5)) / 2e-5
+    close(jax.grad(p_value)(0.0), wanted, rtol=1e-5)
+    second = (p_value(1e-3) - 2 * p_value(0.0) + p_value(-1e-3)) / 1e-6
+    close(jax.grad(jax.grad(p_value))(0.0), second, rtol=1e-3)
+
+
+def test_least_squares_of_numbers_is_looked_at_too():
+    t = X @ [1.0, 2.0, 3.0] + RNG.normal(size=N)
+    params, _ = least_squares.regress(X, t)
+    found = sm.OLS(t, sm.add_constant(X)).fit().get_influence()
+    close(inference.leverage(losses.squared, params, X, t), found.hat_matrix_diag)
+    for kind in KINDS:
+        close(inference.residuals(losses.squared, params, X, t, kind=kind), found.resid)

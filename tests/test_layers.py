@@ -18,7 +18,7 @@ VOCABULARY = ["types", "labels", "linear", "quadratic", "pairwise", "losses", "u
 VOCABULARY += ["metrics", "moments", "gaussian", "datasets", "solvers"]
 METHODS = ["perceptron", "least_squares", "fisher", "lda", "qda", "logistic", "softmax", "svm"]
 OF_FITS = ["multiclass", "resample", "probes", "inference", "distributed", "streaming"]
-OF_FITS += ["calibration", "conformal", "estimators"]
+OF_FITS += ["calibration", "conformal", "effects", "estimators"]
 # Pictures are of fits, some of one method: the street is svm's.
 AT_THE_END = ["plot", "__main__"]
 PUBLIC = [*VOCABULARY, *METHODS, *OF_FITS, *AT_THE_END]

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import jax.numpy as jnp
 import numpy as np
 
+from jaxlin import inference, logistic, losses, softmax
 from jaxlin._cli._table import Data
 from jaxlin._files._sheet import BadInput, count
 from jaxlin.types import Status
@@ -55,6 +57,27 @@ def table(outcomes: Sequence["Outcome"]) -> str:
         if code > Status.CONVERGED
     ]
     return "\n".join([*lines, *([""] if legend else []), *legend])
+
+
+def summary(data: Data) -> str:
+    """The report of a regression without a penalty, on all rows and in the columns' own units."""
+    x, y, k = jnp.asarray(data.x), jnp.asarray(data.y), len(data.classes)
+    given = inference.aliased(x)
+    options: dict[str, Any] = {"feature_mask": ~given}
+    if k == 2:
+        name, loss = f"logistic regression, log-odds of {data.classes[1]}", losses.logistic
+        params: Any = logistic.fit(x, y, **options)[0]
+    else:
+        name, loss = f"softmax regression, against {data.classes[0]}", losses.softmax
+        params = softmax.fit(x, y, num_classes=k, **options)[0]
+        options["reference"] = 0
+    found = inference.summary(loss, params, x, y, **options)
+    left_out = [data.features[j] for j in np.flatnonzero(given)]
+    lines = [f"{name}, without a penalty, all rows, columns in their own units", ""]
+    lines.append(found.table(names=data.features, classes=data.classes))
+    if left_out:
+        lines.append(f"given by the columns before them, and left out: {', '.join(left_out)}")
+    return "\n".join(lines)
 
 
 def write_json(path: str, data: Data, outcomes: Sequence["Outcome"], **about: Any) -> None:

@@ -10,29 +10,26 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from jaxlin import _linalg
-from jaxlin._base import _checks, _mesh, _platform
+from jaxlin._base import _mesh, _platform
 from jaxlin._data import _fold
 from jaxlin._infer import _estimate
 from jaxlin._linalg import dot
 from jaxlin._smooth import _frame
 
-# Entries of columns that are tried at once.
-COLUMN_ENTRIES = 2**19
 
-
-@functools.partial(_platform.jit, static_argnums=(0, 1))
-def leverage(model, check, arguments):
+@functools.partial(_platform.jit, static_argnums=0)
+def leverage(model, arguments):
     e = _estimate.at(model, arguments)
 
     def of_block(block):
         z, _, _, curve = _estimate.whole(model, e, block)
         return jnp.trace(_pull(e, z, curve, block), axis1=1, axis2=2)
 
-    return _estimate.said(_fold.map_rows(of_block, e.problem.rows), _estimate.proper(e, check))
+    return _estimate.said(_fold.map_rows(of_block, e.problem.rows), _estimate.proper(model, e))
 
 
-@functools.partial(_platform.jit, static_argnums=(0, 1))
-def cooks_distance(model, check, arguments):
+@functools.partial(_platform.jit, static_argnums=0)
+def cooks_distance(model, arguments):
     e = _estimate.at(model, arguments)
     number = jnp.sum(~_frame.inert(e.problem)).astype(e.theta.dtype)
 
@@ -41,11 +38,11 @@ def cooks_distance(model, check, arguments):
         moved = jnp.sum(half * push[:, :, None], axis=1)
         return e.total * jnp.sum(moved**2, axis=1) / number
 
-    return _estimate.said(_fold.map_rows(of_block, e.problem.rows), _estimate.proper(e, check))
+    return _estimate.said(_fold.map_rows(of_block, e.problem.rows), _estimate.proper(model, e))
 
 
-@functools.partial(_platform.jit, static_argnums=(0, 1))
-def dfbetas(model, check, arguments):
+@functools.partial(_platform.jit, static_argnums=0)
+def dfbetas(model, arguments):
     e = _estimate.at(model, arguments)
     back = _estimate.half_back(e)
     # In units of powers of two no square leaves the range.
@@ -58,11 +55,11 @@ def dfbetas(model, check, arguments):
 
     flat = _fold.map_rows(of_block, e.problem.rows) / jnp.where(errors > 0, errors, 1)[None, :]
     _, unravel = ravel_pytree(arguments.params)
-    return jax.vmap(unravel)(_estimate.said(flat, _estimate.proper(e, check) & e.of_form))
+    return jax.vmap(unravel)(_estimate.said(flat, _estimate.proper(model, e) & e.of_form))
 
 
-@functools.partial(_platform.jit, static_argnums=(0, 1, 2))
-def residuals(model, kind, check, arguments):
+@functools.partial(_platform.jit, static_argnums=(0, 1))
+def residuals(model, kind, arguments):
     e = _estimate.at(model, arguments)
 
     def of_block(block):
@@ -70,7 +67,7 @@ def residuals(model, kind, check, arguments):
         each = jax.vmap(lambda s, y: kind(model.loss, s[0], y))(scores, block.y)
         return jnp.where(block.ok, each, jnp.nan)
 
-    return _estimate.said(_fold.map_rows(of_block, e.problem.rows), _estimate.proper(e, check))
+    return _estimate.said(_fold.map_rows(of_block, e.problem.rows), _estimate.proper(model, e))
 
 
 def _pull(e, z, curve, block):
@@ -96,59 +93,48 @@ def _left_out(model, e, block):
     return _estimate.half_images(e, z), _mesh.where_rows(block.ok, push)
 
 
-@functools.partial(_platform.jit, static_argnums=(0, 1))
-def score_test(model, check, arguments, extra):
-    """Statistics `(c,)` of columns `extra (n, c)`, NaN of one that the others give.
-
-    A row's column has the slope of the loss times its value; what the columns of x tell of it, by
-    weights of the curvature, is no news. All of it are products of `extra` with a few columns.
-    """
+@functools.partial(_platform.jit, static_argnums=0)
+def influence(model, arguments):
     e = _estimate.at(model, arguments)
     rows = e.problem.rows
+    solved = _linalg.solve(e.factor, e.back.T)
+    held = dot(_estimate.pull_of_penalty(e), solved)
 
     def of_block(block):
-        z, _, slope, curve = _estimate.whole(model, e, block)
-        weighed = block.weight[:, None] * curve[:, :, 0]
-        slope, half = block.weight[:, None] * slope, _estimate.half_images(e, z)[:, 0]
-        return jnp.concatenate([slope, weighed, half], axis=1)
+        z, _, slope, _ = _estimate.whole(model, e, block)
+        moved = dot(_estimate.gradients(e, z, slope), solved) + held[None, :]
+        return _mesh.where_rows(block.ok, -moved / e.total)
 
-    each = _fold.map_rows(of_block, rows)
-    slope, weighed, half = each[:, 0], each[:, 1], each[:, 2:]
-    known_of_x = jnp.concatenate([slope[:, None], weighed[:, None] * half], axis=1).T
-    ahead = dot(slope, half)  # 0 at the minimum
-    seen = rows.weight > 0
-    first = jnp.argmax(seen)
-
-    def of_columns(g):
-        g = g.astype(each.dtype)
-        # From one of its values, so that the difference below is of what varies.
-        apart = g[first][None, :] if model.bias else 0
-        # By what it holds: in the weight of a row of weight 0 whose square is a number there is a
-        # derivative.
-        fine = jnp.abs(g) <= _checks.safe_range(g.dtype)
-        g = jnp.where(seen[:, None] | fine, g - apart, 0)
-        product = dot(known_of_x, g)
-        told = product[1:]
-        push = product[0] - dot(ahead, told)
-        whole = dot(weighed, g**2)
-        left = whole - jnp.sum(told**2, axis=0)
-        known = left > _linalg.RANK_ULPS * len(g) ** 0.5 * jnp.finfo(g.dtype).eps * whole
-        return jnp.where(known, e.total * push**2 / jnp.where(known, left, 1), jnp.nan)
-
-    found = _of_column_blocks(of_columns, extra, each.dtype)
-    return _estimate.said(found, _estimate.proper(e, check))
+    flat = _fold.map_rows(of_block, rows)
+    _, back = ravel_pytree(arguments.params)
+    return jax.vmap(back)(_estimate.said(flat, _estimate.proper(model, e) & e.of_form))
 
 
-def _of_column_blocks(f, a, dtype):
-    """`f` of a few columns at once, which makes little of each; some are met twice at the end."""
-    c = a.shape[1]
-    size = min(c, max(1, COLUMN_ENTRIES // len(a)))
-    if c == size:
-        return f(a)
-    starts = jnp.minimum(jnp.arange(-(-c // size), dtype=jnp.int32) * size, c - size)
+@functools.partial(_platform.jit, static_argnums=0)
+def approximate_leave_one_out(model, arguments):
+    e = _estimate.at(model, arguments)
+    rows = e.problem.rows
+    m, _ = e.theta.shape
+    held = _linalg.half_solve(e.factor, _estimate.pull_of_penalty(e))
 
-    def step(found, start):
-        block = jax.lax.dynamic_slice_in_dim(a, start, size, axis=1)
-        return jax.lax.dynamic_update_slice_in_dim(found, f(block), start, axis=0), ()
+    def of_block(block):
+        z, scores, slope, curve = _estimate.whole(model, e, block)
+        half = _estimate.half_images(e, z)
+        lever = block.weight[:, None, None] * dot(half, jnp.swapaxes(half, 1, 2))
+        moved = jnp.sum(lever * slope[:, None, :], axis=2) + block.weight[:, None] * dot(half, held)
+        left = jnp.eye(m, dtype=z.dtype)[None] - dot(lever, curve)
+        if m == 1:
+            step = moved / _estimate.known(left[:, 0])
+        else:
+            # Its eigenvalues are in (0, 1]: the least is at least the determinant.
+            sound = _estimate.known(jnp.linalg.det(left))
+            step = jnp.linalg.solve(left, moved[:, :, None])[:, :, 0]
+            step = jnp.where(jnp.isnan(sound)[:, None], jnp.nan, step)
+        away = step if e.problem.basis is None else dot(step, e.problem.basis.T)
+        return scores + away
 
-    return jax.lax.scan(step, jnp.zeros(c, dtype), starts)[0]
+    left_out = _estimate.said(_fold.map_rows(of_block, rows), _estimate.proper(model, e))
+    if e.problem.basis is None:
+        return left_out[:, 0]
+    absent = ~jnp.any(e.problem.basis != 0, axis=1)
+    return jnp.where(absent[None, :], -jnp.inf, left_out)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from jaxlin import _linalg
+from jaxlin import _linalg, losses
 from jaxlin._base import _checks, _codes, _mesh
 from jaxlin._data import _fold, _prepare, _rows
 from jaxlin._linalg import _implicit, dot
@@ -34,15 +34,22 @@ class Model(NamedTuple):
     loss: `f(scores, y)` of one example
     bias: whether there is one
     binary: whether there is one score, a number to the loss
+    check: whether params that are not the minimum say nothing
     """
 
     loss: Callable[[jax.Array, jax.Array], jax.Array]
     bias: bool
     binary: bool
+    check: bool
 
     def of_scores(self, scores: jax.Array, y: jax.Array) -> jax.Array:
         """The loss of one example's scores, `(K,)`."""
         return self.loss(scores[0] if self.binary else scores, y)
+
+
+def of_numbers(score: jax.Array, t: jax.Array) -> jax.Array:
+    """What `losses.squared` is of one row's number t in place of a class, as `regress` has them."""
+    return (score - t) ** 2 / 2
 
 
 class Given(NamedTuple):
@@ -84,31 +91,45 @@ class Estimate(NamedTuple):
     optimal: jax.Array
 
 
-def given(
+def asked(
+    loss: Any,
     params: Any,
     x: Any,
     y: Any,
-    *,
+    bias: Any,
+    check: Any,
     l2: Any,
     sample_weight: Any,
     feature_mask: Any,
     offset: Any,
     reference: Any = None,
-) -> Given:
-    """The arguments, checked."""
+) -> tuple[Model, Given]:
+    """The arguments that all of `inference` takes, checked."""
     k = number_of_scores(params)
-    data = _checks.table(
-        x, y, sample_weight=sample_weight, feature_mask=feature_mask, soft=True, num_classes=k
-    )
+    kinds = {"sample_weight": sample_weight, "feature_mask": feature_mask}
+    if k is None and loss is losses.squared and _is_float(y):
+        loss = of_numbers
+        data = _checks.targets(x, y, **kinds)
+    else:
+        data = _checks.table(x, y, soft=True, num_classes=k, **kinds)
     (n, d), dtype = data.x.shape, _checks.working_dtype(data.x)
     lead = () if k is None else (k,)
-    return Given(
+    arguments = Given(
         params=checked(params, d, dtype),
         data=data,
         l2=_checks.penalty(l2, d, dtype),
         offset=_checks.optional(offset, (n, *lead), dtype, "offset"),
         reference=reference_of(reference, k),
     )
+    if not callable(loss):
+        raise TypeError(f"loss: expected a function like losses.logistic, got {loss!r}")
+    model = Model(
+        loss=loss,
+        bias=_checks.static(bias, bool, "bias"),
+        binary=k is None,
+        check=_checks.static(check, bool, "check"),
+    )
+    return model, arguments
 
 
 def reference_of(reference: Any, k: int | None) -> jax.Array | None:
@@ -146,7 +167,8 @@ def at(model: Model, arguments: Given) -> Estimate:
     """Look at the params."""
     params, data, l2, offset, reference = arguments
     k = None if isinstance(params, Hyperplane) else len(params.bias)
-    rows, total, valid = _prepare.prepare(data, num_classes=k or 2, offset=offset)
+    classes = None if model.loss is of_numbers else k or 2
+    rows, total, valid = _prepare.prepare(data, num_classes=classes, offset=offset)
     valid &= jnp.all((l2 >= 0) & jnp.isfinite(l2))
     present = jnp.ones(1, bool) if k is None else ~jnp.isneginf(params.bias)
     valid &= (k is None) | (jnp.sum(present) > 1)
@@ -276,9 +298,9 @@ def said(value: Any, proper: jax.Array) -> Any:
     return jax.tree.map(one, value)
 
 
-def proper(e: Estimate, check: bool) -> jax.Array:
+def proper(model: Model, e: Estimate) -> jax.Array:
     """Whether what is said of them means something."""
-    return e.optimal if check else e.regular
+    return e.optimal if model.check else e.regular
 
 
 def known(left: jax.Array) -> jax.Array:
@@ -389,3 +411,7 @@ def _largest_leverage(e: Estimate) -> jax.Array:
 
     entries = _rows.BLOCK_ENTRIES // max(1, m * m)
     return jnp.sqrt(_fold.fold(maxima, e.problem.rows, entries)[1])
+
+
+def _is_float(y: Any) -> bool:
+    return jnp.issubdtype(_checks.array(y, "y").dtype, jnp.floating)

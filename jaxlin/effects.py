@@ -1,0 +1,216 @@
+"""What a column does to probabilities: marginal effects and risk differences, with their errors.
+
+Coefficients are log-odds; what they come to in probabilities depends on the row. Each function
+takes params, a covariance of them by `inference.covariance` or `inference.sandwich`, and rows: a
+grid, or the rows of the fit. Standard errors are by the delta method, to first order, and rows are
+taken as they are. Averages know that all rows share the same params.
+
+Of a Hyperplane effects are on the probability of class 1, of a Linear on that of each class, which
+sum to zero. Softmax's params and covariance must be of one form (`inference`); the effects do not
+depend on which. Covariances that are NaN, as of separable classes, give errors that are NaN.
+
+Shapes: `n` rows, `d` features, `k` classes; `(k)` stands for nothing where params are a Hyperplane.
+"""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.scipy import special
+
+from jaxlin import linear
+from jaxlin._base import _checks
+from jaxlin._infer import _forms
+from jaxlin._linalg import dot
+from jaxlin.types import Hyperplane, Linear
+
+# Rows whose derivatives are held at once.
+ROWS = 256
+
+
+class Effect(NamedTuple):
+    """Estimates with their uncertainty, each of one shape.
+
+    estimate: a difference of probabilities, or per unit of a column
+    standard_error: by the delta method
+    p_value: two-sided, of the estimate being 0, by the normal distribution
+    """
+
+    estimate: jax.Array
+    standard_error: jax.Array
+    p_value: jax.Array
+
+
+def marginal(params: Hyperplane | Linear, covariance: Any, x: Any) -> Effect:
+    """How fast probabilities change with each column, at each row: dp / dx_j.
+
+    p (1 - p) w_j of a Hyperplane, p_c (w_cj - sum_b p_b w_bj) of a Linear.
+
+    Args:
+      params: a Hyperplane or a Linear.
+      covariance: `(P, P)`, of the params.
+      x: `(n, d)`, a grid.
+
+    Returns:
+      An Effect of `(n, d, (k))`, for each unit of the column.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import effects, inference, logistic, losses
+      >>> x, y = jnp.array([[0.0], [1.0], [2.0], [3.0]]), jnp.array([0, 1, 0, 1])
+      >>> params, _ = logistic.fit(x, y)
+      >>> covariance = inference.covariance(losses.logistic, params, x, y)
+      >>> effects.marginal(params, covariance, jnp.array([[0.0], [1.5]])).estimate[:, 0].round(3)
+      Array([0.145, 0.214], dtype=float64)
+    """
+    return _of_rows(_slopes, params, covariance, x)
+
+
+def average_marginal(
+    params: Hyperplane | Linear, covariance: Any, x: Any, *, sample_weight: Any = None
+) -> Effect:
+    """The mean over rows of `marginal`, as R's margins and statsmodels' `get_margeff` have it.
+
+    Args:
+      params: a Hyperplane or a Linear.
+      covariance: `(P, P)`, of the params.
+      x: `(n, d)`, the rows to average over, as a rule those of the fit.
+      sample_weight: `(n,)`.
+
+    Returns:
+      An Effect of `(d, (k))`.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import effects, inference, logistic, losses
+      >>> x, y = jnp.array([[0.0], [1.0], [2.0], [3.0]]), jnp.array([0, 1, 0, 1])
+      >>> params, _ = logistic.fit(x, y)
+      >>> covariance = inference.covariance(losses.logistic, params, x, y)
+      >>> found = effects.average_marginal(params, covariance, x)
+      >>> f"{found.estimate[0]:.3f} +- {found.standard_error[0]:.3f}"
+      '0.175 +- 0.152'
+    """
+    return _of_mean(_slopes, params, covariance, sample_weight, x)
+
+
+def difference(params: Hyperplane | Linear, covariance: Any, x: Any, other: Any) -> Effect:
+    """The risk difference of each pair of rows: p(other_i) - p(x_i).
+
+    Args:
+      params: a Hyperplane or a Linear.
+      covariance: `(P, P)`, of the params.
+      x: `(n, d)`.
+      other: `(n, d)`, the same rows as they would be; say, all treated.
+
+    Returns:
+      An Effect of `(n, (k))`.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import effects, inference, logistic, losses
+      >>> x, y = jnp.array([[0.0], [1.0], [2.0], [3.0]]), jnp.array([0, 1, 0, 1])
+      >>> params, _ = logistic.fit(x, y)
+      >>> covariance = inference.covariance(losses.logistic, params, x, y)
+      >>> found = effects.difference(params, covariance, jnp.zeros((1, 1)), jnp.ones((1, 1)))
+      >>> f"{found.estimate[0]:.3f}"
+      '0.181'
+    """
+    return _of_rows(_apart, params, covariance, x, other)
+
+
+def average_difference(
+    params: Hyperplane | Linear, covariance: Any, x: Any, other: Any, *, sample_weight: Any = None
+) -> Effect:
+    """The mean over rows of `difference`: by standardisation, the g-formula, the average effect.
+
+    Args:
+      params: a Hyperplane or a Linear.
+      covariance: `(P, P)`, of the params.
+      x: `(n, d)`, rows without the treatment.
+      other: `(n, d)`, the same rows with it.
+      sample_weight: `(n,)`; say, 1 for the treated alone.
+
+    Returns:
+      An Effect of `((k))`.
+
+    Example:
+      >>> import jax
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import effects, inference, logistic, losses
+      >>> x = jax.random.normal(jax.random.key(0), (400, 2))
+      >>> x = x.at[:, 0].set((x[:, 0] > 0).astype(x.dtype))
+      >>> chance = jax.nn.sigmoid(x[:, 0] + x[:, 1])
+      >>> y = (jax.random.uniform(jax.random.key(1), (400,)) < chance).astype(int)
+      >>> params, _ = logistic.fit(x, y)
+      >>> covariance = inference.covariance(losses.logistic, params, x, y)
+      >>> untreated, treated = x.at[:, 0].set(0), x.at[:, 0].set(1)
+      >>> found = effects.average_difference(params, covariance, untreated, treated)
+      >>> bool(abs(found.estimate - 0.2) < 2 * found.standard_error)
+      True
+    """
+    return _of_mean(_apart, params, covariance, sample_weight, x, other)
+
+
+def _probabilities(params, row):
+    found = linear.probabilities(params, row)
+    return found[1] if isinstance(params, Hyperplane) else found
+
+
+def _slopes(params, row):
+    found = jax.jacfwd(lambda row: _probabilities(params, row))(row)
+    return jnp.moveaxis(found, -1, 0)
+
+
+def _apart(params, row, other):
+    return _probabilities(params, other) - _probabilities(params, row)
+
+
+def _given(params, covariance, given):
+    if not isinstance(params, Hyperplane | Linear):
+        raise TypeError(f"params: expected a Hyperplane or a Linear, got {type(params).__name__}")
+    flat, back = _forms.flat(params, covariance)
+    width = jnp.shape(params.weights)[-1]
+    rows = [
+        _checks.shaped(a, (len(given[0]), width), flat.dtype, name)
+        for a, name in zip(given, ("x", "other"), strict=False)
+    ]
+    return flat, back, _forms.of_one_form(params, covariance).astype(flat.dtype), rows
+
+
+def _of_rows(function, params, covariance, *given):
+    flat, back, spread, rows = _given(params, covariance, given)
+
+    def one(rows):
+        return _with_error(lambda flat: function(back(flat), *rows), flat, spread)
+
+    return jax.lax.map(one, rows, batch_size=min(ROWS, max(1, len(rows[0]))))
+
+
+def _of_mean(function, params, covariance, sample_weight, *given):
+    flat, back, spread, rows = _given(params, covariance, given)
+    n = len(rows[0])
+    weight = _checks.optional(sample_weight, (n,), flat.dtype, "sample_weight")
+    weight = jnp.ones(n, flat.dtype) if weight is None else weight
+    # A row without weight is absent, whatever it holds.
+    known = functools.reduce(jnp.logical_and, (jnp.all(jnp.isfinite(a), axis=1) for a in rows))
+    rows = [jnp.where(known[:, None], a, 0) for a in rows]
+    lost = jnp.any((weight != 0) & ~known)
+    part = jnp.where(known, weight, 0) / jnp.where(lost, jnp.nan, jnp.sum(weight))
+
+    def mean(flat):
+        each = jax.vmap(lambda *rows: function(back(flat), *rows))(*rows)
+        return jnp.tensordot(part, each, 1, precision=jax.lax.Precision.HIGHEST)
+
+    return _with_error(mean, flat, spread)
+
+
+def _with_error(function, flat, spread):
+    estimate = function(flat)
+    slope = jax.jacrev(function)(flat)
+    variance = jnp.sum(dot(slope, spread) * slope, axis=-1)
+    here = variance != 0
+    error = jnp.where(here, jnp.sqrt(jnp.where(here, variance, 1)), 0)
+    z = jnp.where(here, estimate / jnp.where(here, error, 1), jnp.nan)
+    p_value = special.erfc(jnp.abs(z) / jnp.sqrt(jnp.array(2, z.dtype)))
+    return Effect(estimate=estimate, standard_error=error, p_value=p_value)

@@ -13,14 +13,16 @@ Shapes: `n` rows, `d` features, `k` classes; `(k)` stands for nothing where para
 """
 
 import functools
+import math
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy import special
 
-from jaxlin import linear
-from jaxlin._base import _checks
+from jaxlin import _linalg, linear
+from jaxlin._base import _checks, _platform
 from jaxlin._infer import _forms
 from jaxlin._linalg import dot
 from jaxlin.types import Hyperplane, Linear
@@ -42,15 +44,15 @@ class Effect(NamedTuple):
     p_value: jax.Array
 
 
-def marginal(params: Hyperplane | Linear, covariance: Any, x: Any) -> Effect:
+def marginal(params: Hyperplane | Linear, x: Any, covariance: Any) -> Effect:
     """How fast probabilities change with each column, at each row: dp / dx_j.
 
     p (1 - p) w_j of a Hyperplane, p_c (w_cj - sum_b p_b w_bj) of a Linear.
 
     Args:
       params: a Hyperplane or a Linear.
-      covariance: `(P, P)`, of the params.
       x: `(n, d)`, a grid.
+      covariance: `(P, P)`, of the params.
 
     Returns:
       An Effect of `(n, d, (k))`, for each unit of the column.
@@ -61,21 +63,21 @@ def marginal(params: Hyperplane | Linear, covariance: Any, x: Any) -> Effect:
       >>> x, y = jnp.array([[0.0], [1.0], [2.0], [3.0]]), jnp.array([0, 1, 0, 1])
       >>> params, _ = logistic.fit(x, y)
       >>> covariance = inference.covariance(losses.logistic, params, x, y)
-      >>> effects.marginal(params, covariance, jnp.array([[0.0], [1.5]])).estimate[:, 0].round(3)
+      >>> effects.marginal(params, jnp.array([[0.0], [1.5]]), covariance).estimate[:, 0].round(3)
       Array([0.145, 0.214], dtype=float64)
     """
-    return _of_rows(_slopes, params, covariance, x)
+    return _of_rows(_slopes, *_given(params, covariance, x=x))
 
 
 def average_marginal(
-    params: Hyperplane | Linear, covariance: Any, x: Any, *, sample_weight: Any = None
+    params: Hyperplane | Linear, x: Any, covariance: Any, *, sample_weight: Any = None
 ) -> Effect:
     """The mean over rows of `marginal`, as R's margins and statsmodels' `get_margeff` have it.
 
     Args:
       params: a Hyperplane or a Linear.
-      covariance: `(P, P)`, of the params.
       x: `(n, d)`, the rows to average over, as a rule those of the fit.
+      covariance: `(P, P)`, of the params.
       sample_weight: `(n,)`.
 
     Returns:
@@ -87,21 +89,21 @@ def average_marginal(
       >>> x, y = jnp.array([[0.0], [1.0], [2.0], [3.0]]), jnp.array([0, 1, 0, 1])
       >>> params, _ = logistic.fit(x, y)
       >>> covariance = inference.covariance(losses.logistic, params, x, y)
-      >>> found = effects.average_marginal(params, covariance, x)
+      >>> found = effects.average_marginal(params, x, covariance)
       >>> f"{found.estimate[0]:.3f} +- {found.standard_error[0]:.3f}"
       '0.175 +- 0.152'
     """
-    return _of_mean(_slopes, params, covariance, sample_weight, x)
+    return _of_mean(_slopes, *_given(params, covariance, sample_weight, x=x))
 
 
-def difference(params: Hyperplane | Linear, covariance: Any, x: Any, other: Any) -> Effect:
+def difference(params: Hyperplane | Linear, x: Any, other: Any, covariance: Any) -> Effect:
     """The risk difference of each pair of rows: p(other_i) - p(x_i).
 
     Args:
       params: a Hyperplane or a Linear.
-      covariance: `(P, P)`, of the params.
       x: `(n, d)`.
       other: `(n, d)`, the same rows as they would be; say, all treated.
+      covariance: `(P, P)`, of the params.
 
     Returns:
       An Effect of `(n, (k))`.
@@ -112,23 +114,23 @@ def difference(params: Hyperplane | Linear, covariance: Any, x: Any, other: Any)
       >>> x, y = jnp.array([[0.0], [1.0], [2.0], [3.0]]), jnp.array([0, 1, 0, 1])
       >>> params, _ = logistic.fit(x, y)
       >>> covariance = inference.covariance(losses.logistic, params, x, y)
-      >>> found = effects.difference(params, covariance, jnp.zeros((1, 1)), jnp.ones((1, 1)))
+      >>> found = effects.difference(params, jnp.zeros((1, 1)), jnp.ones((1, 1)), covariance)
       >>> f"{found.estimate[0]:.3f}"
       '0.181'
     """
-    return _of_rows(_apart, params, covariance, x, other)
+    return _of_rows(_apart, *_given(params, covariance, x=x, other=other))
 
 
 def average_difference(
-    params: Hyperplane | Linear, covariance: Any, x: Any, other: Any, *, sample_weight: Any = None
+    params: Hyperplane | Linear, x: Any, other: Any, covariance: Any, *, sample_weight: Any = None
 ) -> Effect:
     """The mean over rows of `difference`: by standardisation, the g-formula, the average effect.
 
     Args:
       params: a Hyperplane or a Linear.
-      covariance: `(P, P)`, of the params.
       x: `(n, d)`, rows without the treatment.
       other: `(n, d)`, the same rows with it.
+      covariance: `(P, P)`, of the params.
       sample_weight: `(n,)`; say, 1 for the treated alone.
 
     Returns:
@@ -145,11 +147,11 @@ def average_difference(
       >>> params, _ = logistic.fit(x, y)
       >>> covariance = inference.covariance(losses.logistic, params, x, y)
       >>> untreated, treated = x.at[:, 0].set(0), x.at[:, 0].set(1)
-      >>> found = effects.average_difference(params, covariance, untreated, treated)
+      >>> found = effects.average_difference(params, untreated, treated, covariance)
       >>> bool(abs(found.estimate - 0.2) < 2 * found.standard_error)
       True
     """
-    return _of_mean(_apart, params, covariance, sample_weight, x, other)
+    return _of_mean(_apart, *_given(params, covariance, sample_weight, x=x, other=other))
 
 
 def _probabilities(params, row):
@@ -166,20 +168,23 @@ def _apart(params, row, other):
     return _probabilities(params, other) - _probabilities(params, row)
 
 
-def _given(params, covariance, given):
+def _given(params, covariance, sample_weight=None, **rows):
     if not isinstance(params, Hyperplane | Linear):
         raise TypeError(f"params: expected a Hyperplane or a Linear, got {type(params).__name__}")
+    flat, _ = _forms.flat(params, covariance)
+    x = rows["x"]
+    _checks.refuse_other_rows(**rows, sample_weight=sample_weight)
+    n, width = np.shape(x)[0] if np.ndim(x) else 0, np.shape(params.weights)[-1]
+    rows = {name: _checks.shaped(a, (n, width), flat.dtype, name) for name, a in rows.items()}
+    weight = _checks.optional(sample_weight, (n,), flat.dtype, "sample_weight")
+    params = jax.tree.map(lambda a: jnp.asarray(a, flat.dtype), params)
+    return params, jnp.asarray(covariance, flat.dtype), tuple(rows.values()), weight
+
+
+@functools.partial(_platform.jit, static_argnums=0)
+def _of_rows(function, params, covariance, rows, weight):
     flat, back = _forms.flat(params, covariance)
-    width = jnp.shape(params.weights)[-1]
-    rows = [
-        _checks.shaped(a, (len(given[0]), width), flat.dtype, name)
-        for a, name in zip(given, ("x", "other"), strict=False)
-    ]
-    return flat, back, _forms.of_one_form(params, covariance).astype(flat.dtype), rows
-
-
-def _of_rows(function, params, covariance, *given):
-    flat, back, spread, rows = _given(params, covariance, given)
+    spread = _forms.of_one_form(params, covariance)
 
     def one(rows):
         return _with_error(lambda flat: function(back(flat), *rows), flat, spread)
@@ -187,11 +192,11 @@ def _of_rows(function, params, covariance, *given):
     return jax.lax.map(one, rows, batch_size=min(ROWS, max(1, len(rows[0]))))
 
 
-def _of_mean(function, params, covariance, sample_weight, *given):
-    flat, back, spread, rows = _given(params, covariance, given)
-    n = len(rows[0])
-    weight = _checks.optional(sample_weight, (n,), flat.dtype, "sample_weight")
-    weight = jnp.ones(n, flat.dtype) if weight is None else weight
+@functools.partial(_platform.jit, static_argnums=0)
+def _of_mean(function, params, covariance, rows, weight):
+    flat, back = _forms.flat(params, covariance)
+    spread = _forms.of_one_form(params, covariance)
+    weight = jnp.ones(len(rows[0]), flat.dtype) if weight is None else weight
     # A row without weight is absent, whatever it holds.
     known = functools.reduce(jnp.logical_and, (jnp.all(jnp.isfinite(a), axis=1) for a in rows))
     rows = [jnp.where(known[:, None], a, 0) for a in rows]
@@ -207,10 +212,15 @@ def _of_mean(function, params, covariance, sample_weight, *given):
 
 def _with_error(function, flat, spread):
     estimate = function(flat)
-    slope = jax.jacrev(function)(flat)
-    variance = jnp.sum(dot(slope, spread) * slope, axis=-1)
+    # In units of powers of two no square leaves the range.
+    unit = _linalg.power_of_two(jnp.sqrt(jnp.maximum(jnp.diagonal(spread), 0)))
+    slope = jax.jacrev(lambda flat: function(flat).reshape(-1))(flat) * unit[None, :]
+    own = _linalg.power_of_two(jnp.max(jnp.abs(slope), axis=1))
+    slope = slope / own[:, None]
+    variance = jnp.sum(dot(slope, spread / unit[:, None] / unit[None, :]) * slope, axis=1)
     here = variance != 0
-    error = jnp.where(here, jnp.sqrt(jnp.where(here, variance, 1)), 0)
-    z = jnp.where(here, estimate / jnp.where(here, error, 1), jnp.nan)
-    p_value = special.erfc(jnp.abs(z) / jnp.sqrt(jnp.array(2, z.dtype)))
+    error = jnp.where(here, own * jnp.sqrt(jnp.where(here, variance, 1)), 0)
+    error = error.reshape(estimate.shape)
+    z = jnp.where(error != 0, estimate / jnp.where(error != 0, error, 1), jnp.nan)
+    p_value = special.erfc(jnp.abs(z) / math.sqrt(2))
     return Effect(estimate=estimate, standard_error=error, p_value=p_value)

@@ -713,19 +713,30 @@ CASES |= {
     "inference.summary": [
         case(
             lambda x, y, **more: inference.summary(
-                losses.logistic, logistic.fit(x, y, l2=0.1, **more)[0], x, y, l2=0.1, **more
+                losses.logistic, logistic.fit(x, y, **more)[0], x, y, **more
             ),
             normal(N, D),
             classes(2, N),
         )
     ],
     **{
-        f"effects.{f.__name__}": [case(f, *PLANE_AND_COVARIANCE, normal(N, D))]
-        for f in (effects.marginal, effects.average_marginal)
-    },
-    **{
-        f"effects.{f.__name__}": [case(f, *PLANE_AND_COVARIANCE, normal(N, D), normal(N, D))]
-        for f in (effects.difference, effects.average_difference)
+        f"effects.{f.__name__}": [
+            case(
+                lambda params, x, y, f=f, rows=rows, **more: f(
+                    params,
+                    *rows(x),
+                    inference.covariance(losses.logistic, params, x, y, check=False),
+                    **more,
+                ),
+                *PLANE_AND_DATA,
+            )
+        ]
+        for f, rows in (
+            (effects.marginal, lambda x: (x,)),
+            (effects.average_marginal, lambda x: (x,)),
+            (effects.difference, lambda x: (x, 2 * x)),
+            (effects.average_difference, lambda x: (x, 2 * x)),
+        )
     },
     "inference.firth_test": [
         case(weighing(inference.firth_test, columns=0), normal(N, D), classes(2, N), some_weights)

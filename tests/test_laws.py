@@ -430,6 +430,8 @@ def test_units_of_single_precision_change_no_bit(name):
                 continue
             if name == "qda.fit" and field == "[0].bias":
                 continue
+            if field == ".odds_ratio.weights":  # for a unit of the column
+                continue
             found = [np.asarray(other, np.float64) for _, other in others]
             assert follows(np.asarray(leaf, np.float64), found, powers).all(), field
 

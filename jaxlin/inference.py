@@ -345,7 +345,7 @@ def wald(params: Any, covariance: Any) -> Wald:
     error, _ = ravel_pytree(standard_errors(params, covariance))
     here = error != 0
     z = jnp.where(here, flat / jnp.where(here, error, 1), jnp.nan)
-    return Wald(statistic=back(z), p_value=back(special.erfc(jnp.abs(z) / math.sqrt(2))))
+    return Wald(statistic=back(z), p_value=back(_two_sided(z)))
 
 
 def wald_joint(function: Callable[[Any], Any], params: Any, covariance: Any) -> ChiSquared:
@@ -399,7 +399,7 @@ def confidence_intervals(params: Any, covariance: Any, *, level: Any = 0.95) -> 
     flat, back = _forms.flat(params, covariance)
     error, _ = ravel_pytree(standard_errors(params, covariance))
     level = jnp.where(_proper_level(level, flat.dtype), level, jnp.nan).astype(flat.dtype)
-    reach = special.ndtri((1 + level) / 2) * error
+    reach = _reach(level) * error
     return back(flat - reach), back(flat + reach)
 
 
@@ -824,7 +824,7 @@ def le_cessie(
         losses.logistic, params, x, y, bias, check, 0.0, sample_weight, feature_mask, offset
     )
     z = _goodness.le_cessie(model, arguments)
-    return Wald(statistic=z, p_value=special.erfc(jnp.abs(z) / math.sqrt(2)))
+    return Wald(statistic=z, p_value=_two_sided(z))
 
 
 def firth_test(
@@ -1584,7 +1584,7 @@ def _summary(model, arguments, level):
         odds, above = None, found.log_likelihood - found.null_log_likelihood
         r_squared = -jnp.expm1(-2 * above / found.number)
     else:
-        reach = special.ndtri((1 + level) / 2)
+        reach = _reach(level)
         odds = jax.tree.map(jnp.exp, params)
         r_squared = 1 - found.log_likelihood / found.null_log_likelihood
     lower = jax.tree.map(lambda a, e: a - reach * e, params, errors)
@@ -1620,6 +1620,16 @@ def _with_separation(found: Summary, told: Separation) -> Summary:
     params = jax.tree.map(lambda a, b: jnp.where(stalled, b, a), found.params, endless)
     status = jnp.where(stalled & ~none, told.status, found.status)
     return found._replace(params=params, status=status)
+
+
+def _two_sided(z: jax.Array) -> jax.Array:
+    """The probability that a standard normal number is further from 0."""
+    return special.erfc(jnp.abs(z) / math.sqrt(2))
+
+
+def _reach(level: jax.Array) -> jax.Array:
+    """What a standard normal number is within, on both sides, with this probability."""
+    return special.ndtri((1 + level) / 2)
 
 
 def _proper_level(level: Any, dtype: Any) -> jax.Array:

@@ -203,7 +203,10 @@ def fit_firth(
       ValueError: shapes that do not fit; eagerly also data that are not valid.
       TypeError: dtypes or static arguments of the wrong kind.
 
-    For standard errors, `inference.covariance(losses.logistic, params, x, y, check=False)`.
+    For standard errors, `inference.covariance(losses.logistic, params, x, y, check=False)`. Its
+    probabilities lie toward 1/2. The constant of maximum likelihood beside these weights (FLIC:
+    Puhr, Heinze, Nold, Lusa and Geroldinger 2017) makes their mean that of y: the bias of
+    `logistic.fit(x, y, feature_mask=jnp.zeros(d, bool), offset=x @ params.weights)`.
     Differentiable by the implicit function theorem in x, soft y, sample_weight and offset.
 
     Example: the classes are separable, and of infinite likelihood.

@@ -2612,22 +2612,10 @@ FAULTS = [
     *of(
         "inference.py",
         (
-            "covariances of means",
-            "return _estimate.said(dot(half.T, half) / e.total,",
-            "return _estimate.said(dot(half.T, half),",
-            "inference::tests_of_coefficients_are_statsmodels",
-        ),
-        (
             "one tail of two",
             "special.erfc(jnp.abs(z) / math.sqrt(2))",
             "special.erfc(jnp.abs(z) / math.sqrt(2)) / 2",
             "inference::tests_of_coefficients_are_statsmodels",
-        ),
-        (
-            "a form is not looked at",
-            "dot(half.T, half) / e.total, _estimate.proper(e, check) & e.of_form",
-            "dot(half.T, half) / e.total, _estimate.proper(e, check)",
-            "inference::a_form_and_its_covariance",
         ),
         (
             "one side of an interval",
@@ -2636,10 +2624,25 @@ FAULTS = [
             "inference::tests_of_coefficients_are_statsmodels",
         ),
         (
-            "half of a ratio",
-            "_estimate.said(2 * e.total * gain, _estimate.proper(e, check))",
-            "_estimate.said(e.total * gain, _estimate.proper(e, check))",
+            "an information criterion with half a penalty",
+            "aic=2 * (found.degrees - found.log_likelihood)",
+            "aic=found.degrees - 2 * found.log_likelihood",
+            "summary::a_logistic_regression_is_statsmodels",
+        ),
+    ),
+    *of(
+        "_infer/_covariances.py",
+        (
+            "covariances of means",
+            "return _estimate.said(dot(half.T, half) / e.total,",
+            "return _estimate.said(dot(half.T, half),",
             "inference::tests_of_coefficients_are_statsmodels",
+        ),
+        (
+            "a form is not looked at",
+            "dot(half.T, half) / e.total, _estimate.proper(model, e) & e.of_form",
+            "dot(half.T, half) / e.total, _estimate.proper(model, e)",
+            "inference::a_form_and_its_covariance",
         ),
         (
             "HC2 is HC3",
@@ -2650,22 +2653,73 @@ FAULTS = [
         ),
         (
             "clusters are rows",
-            "groups / (groups - 1) * (e.number - 1)",
-            "1 * (e.number - 1)",
+            'groups / (groups - 1) if kind == "HC1" else 1',
+            "1",
             "inference::sandwiches_are_statsmodels",
             "inference::clusters_of_one_row_are_the_rows",
         ),
         (
-            "influence of the penalty once per row",
-            "solved) + held[None, :]",
-            "solved)",
-            "inference::influence_is_the_derivative_of_the_fit",
+            "ways that cross are counted where they meet",
+            "(-1) ** (size + 1)",
+            "1",
+            "clusters::ways_that_cross_are_added_less_where_they_meet",
         ),
+        (
+            "a root that is not at its end",
+            "ROOT_STEPS = 20",
+            "ROOT_STEPS = 2",
+            "clusters::bias_reduced_sandwiches_are_the_formula",
+        ),
+    ),
+    *of(
+        "_infer/_restrictions.py",
+        (
+            "half of a ratio",
+            "_estimate.said(2 * e.total * gain, _estimate.proper(model, e))",
+            "_estimate.said(e.total * gain, _estimate.proper(model, e))",
+            "inference::tests_of_coefficients_are_statsmodels",
+        ),
+        (
+            "signs of rows in the place of clusters",
+            "each = jax.ops.segment_sum(each, clusters, num_clusters)",
+            "pass",
+            "clusters::scores_with_all_signs_are_what_is_drawn",
+        ),
+    ),
+    *of(
+        "_infer/_saddlepoint.py",
+        (
+            "one tail of two that are not alike",
+            "jnp.sum(tails)",
+            "2 * tails[0]",
+            "diagnostics::refined_p_values_are_those_of_all_labellings",
+        ),
+    ),
+    *of(
+        "_infer/_goodness.py",
+        (
+            "what was fitted is not taken off",
+            "left = lean - dot(",
+            "left = lean - 0 * dot(",
+            "summary::le_cessies_is_the_formula",
+        ),
+    ),
+    *of(
+        "_infer/_verdict.py",
         (
             "no plane is not told",
             "jnp.where(jnp.any(found.direction != 0), status, Status.NOT_SEPARABLE)",
             "jnp.where(jnp.any(found.direction != 0), status, Status.SEPARABLE)",
             "inference::known_sets",
+        ),
+    ),
+    *of(
+        "effects.py",
+        (
+            "an average whose rows have errors of their own",
+            "jnp.sum(dot(slope, spread / unit[:, None] / unit[None, :]) * slope, axis=1)",
+            "jnp.sum(dot(slope**2, spread / unit[:, None] / unit[None, :]), axis=1)",
+            "effects::average_effects_are_statsmodels",
         ),
     ),
     *of(
@@ -2679,6 +2733,12 @@ FAULTS = [
     ),
     *of(
         "_infer/_diagnostics.py",
+        (
+            "influence of the penalty once per row",
+            "solved) + held[None, :]",
+            "solved)",
+            "inference::influence_is_the_derivative_of_the_fit",
+        ),
         (
             "no row leaves with its label",
             "turned = jnp.swapaxes(left, 1, 2)",

@@ -452,3 +452,15 @@ def test_least_squares_of_numbers_is_looked_at_too():
     close(inference.leverage(losses.squared, params, X, t), found.hat_matrix_diag)
     for kind in KINDS:
         close(inference.residuals(losses.squared, params, X, t, kind=kind), found.resid)
+
+
+def test_a_constant_by_maximum_likelihood_beside_firths_weights():
+    """As the docstring of `fit_firth` says: the mean of the probabilities is that of the labels."""
+    rare = np.isin(np.arange(N), np.flatnonzero(Y)[:4]).astype(int)
+    firth, _ = logistic.fit_firth(X, rare)
+    none = np.zeros(D, bool)
+    moved, info = logistic.fit(X, rare, feature_mask=none, offset=X @ firth.weights)
+    assert info.status == Status.CONVERGED
+    means = [np.mean(jax.nn.sigmoid(X @ firth.weights + bias)) for bias in (firth.bias, moved.bias)]
+    close(means[1], rare.mean())
+    assert means[0] > 1.05 * rare.mean()

@@ -10,7 +10,18 @@ import numpy as np
 import pytest
 
 import jaxlin
-from jaxlin import datasets, lda, logistic, metrics, perceptron, qda, resample, softmax
+from jaxlin import (
+    datasets,
+    inference,
+    lda,
+    logistic,
+    losses,
+    metrics,
+    perceptron,
+    qda,
+    resample,
+    softmax,
+)
 from jaxlin.__main__ import main
 from jaxlin._base import _traits
 from jaxlin._cli import _evaluate, _large, _report, _table
@@ -103,6 +114,7 @@ def assert_refused(argv, expected, capsys):
         (["--folds", "many"], ["argument --folds: invalid int value: 'many'"]),
         (["--seed", "-1"], ["--seed: expected from 0"]),
         (["--colour"], ["unrecognized arguments: --colour"]),
+        (["--stream", "--summary"], ["--summary: looks at all rows at once"]),
         (["--json", "/nowhere/out.json"], ["--json /nowhere/out.json: no such folder"]),
         (["--json", "/"], ["expected the name of a file"]),
     ],
@@ -290,6 +302,32 @@ def test_three_classes_go_through_one_vs_rest(write, capsys, monkeypatch):
     (line,) = [row for row in out.splitlines() if row.startswith("logistic")]
     assert "3 classes (x 20, y 20, z 20)" in out and "converged (3 of 3)" in line
     assert float(line.split()[2]) > 0.9 and float(line.split()[5]) < 0.4
+
+
+def test_the_summary_of_all_rows(quick, write, capsys):
+    rng = np.random.default_rng(0)
+    x, noise = rng.normal(size=(90, 2)), rng.normal(size=90)
+    three = np.digitize(x[:, 0] + noise, [-0.7, 0.7])
+    for names, y in (("ab", three > 0), ("abc", three)):
+        rows = zip(x[:, 0], 2 * x[:, 0], x[:, 1], y, strict=True)
+        lines = [f"{a!r},{b!r},{c!r},{names[int(d)]}" for a, b, c, d in rows]
+        table = "\n".join(["age,twice,dose,kind", *lines]).replace("np.float64(", "")
+        assert main([write(table.replace(")", "")), "--folds", "2", "--summary"]) == 0
+        out = capsys.readouterr().out.split("regression, ")[1].splitlines()
+        fit, loss = (
+            (logistic.fit, losses.logistic) if names == "ab" else (softmax.fit, losses.softmax)
+        )
+        mask = np.array([True, False, True])
+        whole = np.column_stack([x[:, 0], 2 * x[:, 0], x[:, 1]])
+        params, _ = fit(whole, y.astype(int), feature_mask=mask)
+        options = {"feature_mask": mask} | ({} if names == "ab" else {"reference": 0})
+        known = inference.summary(loss, params, whole, y.astype(int), **options)
+        shown = known.table(names=["age", "twice", "dose"], classes=list(names)).splitlines()
+        assert out[2:-1] == shown
+        assert out[-1] == "given by the columns before them, and left out: twice"
+        assert [row.split()[2] for row in shown if row.startswith("twice")] == ["-"] * (
+            len(names) - 1
+        )
 
 
 def test_fewer_folds_and_rare_classes_are_said(quick, write, capsys):

@@ -10,6 +10,7 @@ from typing import Any as _Any
 
 from jaxlin import (
     calibration,
+    centroids,
     conformal,
     datasets,
     distributed,
@@ -80,6 +81,7 @@ __all__ = [
     "TiedGaussian",
     "cache",
     "calibration",
+    "centroids",
     "conformal",
     "datasets",
     "describe",

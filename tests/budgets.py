@@ -17,6 +17,7 @@ import jax.numpy as jnp
 
 from jaxlin import (
     calibration,
+    centroids,
     conformal,
     fisher,
     gaussian,
@@ -37,6 +38,7 @@ FITS: dict[str, tuple[Callable, tuple[int, ...]]] = {
     "calibration.fit_isotonic": (calibration.fit_isotonic, (300,)),
     "calibration.fit_platt": (calibration.fit_platt, (300,)),
     "calibration.fit_temperature": (calibration.fit_temperature, (300,)),
+    "centroids.fit": (partial(centroids.fit, num_classes=3), SMALL),
     "conformal.fit": (conformal.fit, (300, 3)),
     "fisher.fit": (fisher.fit, SMALL),
     "gaussian.fit": (partial(gaussian.fit, num_classes=3), SMALL),

@@ -928,7 +928,7 @@ def _fits() -> dict[str, Fit]:
             weights_count=not name.startswith("perceptron."),
             # A Gaussian is what lda and qda are made of.
             whole=not name.startswith("gaussian."),
-            scale_free=name != "logistic.fit_firth",
+            scale_free=name not in ("logistic.fit_firth", "centroids.fit"),
         )
     fits[LBFGS] = Fit(
         functools.partial(logistic.fit, solver=solvers.lbfgs, max_steps=1000), 2, True, False

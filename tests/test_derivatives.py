@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from jaxlin import (
+    centroids,
     fisher,
     gaussian,
     lda,
@@ -81,10 +82,11 @@ FITS = {
         hard(qda.fit),
         {"priors": PRIORS, "shrinkage": np.array(0.2), "pooling": np.array(0.3)},
     ),
+    "centroids": Fit(hard(centroids.fit), {"priors": PRIORS, "threshold": np.array(0.1)}),
     "gaussian": Fit(hard(gaussian.fit), {}),
     "fisher": Fit(hard(fisher.fit, BINARY.astype(int)), {}),
 }
-OF_CLASSES = {"softmax", "least squares", "lda", "qda", "gaussian"}
+OF_CLASSES = {"softmax", "least squares", "lda", "qda", "gaussian", "centroids"}
 USUAL = {"logistic", "lda", "squared hinge"}
 NAMES = [name if name in USUAL else thorough(name) for name in FITS]
 

@@ -20,6 +20,7 @@ from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from jaxlin import (
+    centroids,
     distributed,
     fisher,
     gaussian,
@@ -100,6 +101,7 @@ FITS = {
     ),
     "lda": (lda.fit, 3, {}),
     "lda, ledoit_wolf": (functools.partial(lda.fit, shrinkage=lda.ledoit_wolf), 3, {}),
+    "centroids": (functools.partial(centroids.fit, threshold=1.0), 3, {}),
     "qda": (qda.fit, 3, {}),
     "gaussian": (gaussian.fit, 3, {}),
     "gaussian, tied": (gaussian.fit_tied, 3, {}),

@@ -16,7 +16,17 @@ LAYERS = ["_base", "_linalg", "_scores", "_data", "_files", "_moments", "_batch"
 LAYERS += ["_nonsmooth", "_margin", "_infer", "_cli"]
 VOCABULARY = ["types", "labels", "linear", "quadratic", "pairwise", "losses", "updates", "features"]
 VOCABULARY += ["metrics", "moments", "gaussian", "datasets", "solvers"]
-METHODS = ["perceptron", "least_squares", "fisher", "lda", "qda", "logistic", "softmax", "svm"]
+METHODS = [
+    "perceptron",
+    "least_squares",
+    "fisher",
+    "centroids",
+    "lda",
+    "qda",
+    "logistic",
+    "softmax",
+    "svm",
+]
 OF_FITS = ["multiclass", "resample", "probes", "inference", "distributed", "streaming"]
 OF_FITS += ["calibration", "conformal", "effects", "estimators"]
 # Pictures are of fits, some of one method: the street is svm's.

@@ -26,6 +26,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 
 import jaxlin
 from jaxlin import (
+    centroids,
     features,
     fisher,
     labels,
@@ -241,6 +242,15 @@ def _nearest_centroid(d):
     return theirs.predict(d.x), jaxlin.predict(ours, d.x)
 
 
+def _shrunken_centroids(d):
+    theirs = neighbors.NearestCentroid(shrink_threshold=1.0).fit(d.x, d.three)
+    ours, _ = centroids.fit(d.x, d.three, threshold=1.0)
+    # Weights are distances from the mean of all, in squared spreads.
+    spread = theirs.within_class_std_dev_
+    scale = spread + np.median(spread)
+    return theirs.centroids_, d.x.mean(axis=0) + np.asarray(ours.weights) * scale**2
+
+
 def _one_vs_rest(d):
     theirs = schemes.OneVsRestClassifier(machines.SVC(C=C, kernel="linear", tol=1e-9))
     ours, _ = multiclass.one_vs_rest(svm.fit)(d.x, d.three, l2=L2)
@@ -351,7 +361,7 @@ CONVERSIONS = {
         _quadratic_discriminants,
         _shrunk_quadratic_discriminants,
     ],
-    "NearestCentroid": [_nearest_centroid],
+    "NearestCentroid": [_nearest_centroid, _shrunken_centroids],
     "OneVsRestClassifier": [_one_vs_rest],
     "OneVsOneClassifier": [_one_vs_one],
     "LedoitWolf": [_shrinkage],

@@ -113,9 +113,9 @@ def _of_rows(rows: _rows.Rows, k: int, per_class: bool) -> Scatter:
 
     def sums(block):
         z = jnp.where(block.ok[:, None], block.x - near[block.y], 0)
-        member = _members(block, k)
+        member = members(block, k)
         left = jnp.concatenate([z * block.weight[:, None], member], axis=1)
-        return (dot(left.T, _with_one(z)), _count(member)), ()
+        return (dot(left.T, _with_one(z)), count(member)), ()
 
     (products, count), _ = _fold.fold(sums, rows, entries)
     return about(near, (products[:d, :d], products[d:], count), rows.unit)
@@ -192,7 +192,7 @@ def _at_once(rows, k, per_class):
     # Any row will do, and differences from it are exact where it matters.
     centre = jax.lax.stop_gradient(x[jnp.argmax(rows.weight)])
     z = jnp.where(ok, x - centre[None, :], 0)
-    member = _members(rows, k)
+    member = members(rows, k)
     weight = jnp.sum(member, axis=0)
     offset = dot(member.T, z) / jnp.where(weight > 0, weight, 1)[:, None]
     z = jnp.where(ok, z - offset[rows.y], 0)
@@ -201,7 +201,7 @@ def _at_once(rows, k, per_class):
         scatter = dot(each.T, z).reshape(k, d, d)
     else:
         scatter = dot((z * rows.weight[:, None]).T, z)
-    return Scatter(weight, _count(member), centre, offset, scatter, rows.unit)
+    return Scatter(weight, count(member), centre, offset, scatter, rows.unit)
 
 
 def of_columns(rows: _rows.Rows) -> Scatter:
@@ -240,18 +240,18 @@ def of_each_class(rows, near, equal=False):
 def _of_one_class(block, z, equal=False):
     z = jnp.where(block.ok[:, None], _with_one(z), 0)
     left = z if equal else z * block.weight[:, None]
-    return dot(left.T, z), _count(block.weight)
+    return dot(left.T, z), count(block.weight)
 
 
 def _with_one(z: jax.Array) -> jax.Array:
     return jnp.concatenate([z, jnp.ones_like(z[:, :1])], axis=1)
 
 
-def _count(weight: jax.Array) -> jax.Array:
+def count(weight: jax.Array) -> jax.Array:
     return jnp.sum(weight > 0, axis=0, dtype=jnp.int32)
 
 
-def _members(rows: _rows.Rows, k: int) -> jax.Array:
+def members(rows: _rows.Rows, k: int) -> jax.Array:
     """Each row's weight in the column of its class, `(rows, k)`."""
     # By what a row holds, not by its weight, whose derivative is wanted at 0 too.
     inside = (rows.y[:, None] == jnp.arange(k, dtype=rows.y.dtype)[None, :]) & rows.ok[:, None]
@@ -265,9 +265,9 @@ def points_near(rows: _rows.Rows, k: int) -> jax.Array:
     as derivatives go.
     """
     sample = _rows.clean(_rows.sample(rows, SAMPLE_ROWS))
-    member = _members(sample, k)
+    member = members(sample, k)
     # The sample may hold nothing of a small class.
-    whole = _members(rows, k)
+    whole = members(rows, k)
     here = jnp.any(whole > 0, axis=0).astype(whole.dtype)
     one = _rows.clean(_rows.take(rows, jnp.argmax(whole, axis=0))).x * here[:, None]
     sums = jnp.sum(member, axis=0), dot(member.T, sample.x), here, one

@@ -113,7 +113,7 @@ def _fit(k, data, threshold, given):
     spread = _root(s.scatter / jnp.where(small, 1, number - classes)) / s.unit
     scale, told = _scale(spread, apart, present, in_play)
     size = jnp.where(present, s.weight, 1)
-    error = jnp.sqrt(jnp.maximum(1 / size - 1 / jnp.where(number > 0, number, 1), 0))[:, None]
+    error = _root(1 / size - 1 / jnp.where(number > 0, number, 1))[:, None]
     far = apart / scale[None, :]
     left = jnp.sign(far) * jnp.maximum(jnp.abs(far) - threshold * error, 0)
     left = jnp.where(in_play[None, :] & present[:, None], left, 0)

@@ -31,6 +31,9 @@ from jaxlin._linalg import dot
 from jaxlin._moments import _bayes, _scatter
 from jaxlin.types import Info, Linear, Status
 
+# Of which the root has a derivative, in any dtype.
+TINY = 2.0**-126
+
 
 @_words.a_fit
 def fit(
@@ -113,7 +116,9 @@ def _fit(k, data, threshold, given):
     spread = _root(s.scatter / jnp.where(small, 1, number - classes)) / s.unit
     scale, told = _scale(spread, apart, present, in_play)
     size = jnp.where(present, s.weight, 1)
-    error = _root(1 / size - 1 / jnp.where(number > 0, number, 1))[:, None]
+    # Of a class that is alone it is 0.
+    apart_by = jnp.maximum(1 / size - 1 / jnp.where(number > 0, number, 1), TINY)
+    error = jnp.sqrt(apart_by)[:, None]
     far = apart / scale[None, :]
     left = jnp.sign(far) * jnp.maximum(jnp.abs(far) - threshold * error, 0)
     left = jnp.where(in_play[None, :] & present[:, None], left, 0)

@@ -147,7 +147,7 @@ def _statistics(rows: _rows.Rows, k: int, total: jax.Array) -> _scatter.Scatter:
     def sums(block):
         z = jnp.where(block.ok[:, None], block.x - near[block.y], 0)
         member = _scatter.members(block, k)
-        return (dot(member.T, z), jnp.sum(member, axis=0), _scatter.count(member)), ()
+        return (dot(member.T, z), jnp.sum(member, axis=0), _scatter.rows_with(member)), ()
 
     (moved, weight, count), _ = _fold.fold(sums, rows)
     moved = moved / jnp.where(weight > 0, weight, 1)[:, None]

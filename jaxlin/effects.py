@@ -27,8 +27,9 @@ from jaxlin._infer import _forms
 from jaxlin._linalg import dot
 from jaxlin.types import Hyperplane, Linear
 
-# Rows whose derivatives are held at once.
-ROWS = 256
+# Entries of the rows' derivatives that are held at once.
+ENTRIES = 2**20
+EXACT = jax.lax.Precision.HIGHEST
 
 
 class Effect(NamedTuple):
@@ -175,6 +176,8 @@ def _given(params, covariance, sample_weight=None, **rows):
     x = rows["x"]
     _checks.refuse_other_rows(**rows, sample_weight=sample_weight)
     n, width = np.shape(x)[0] if np.ndim(x) else 0, np.shape(params.weights)[-1]
+    if not n:
+        raise ValueError(f"x: expected at least one row, shape (n, {width}), got {np.shape(x)}")
     rows = {name: _checks.shaped(a, (n, width), flat.dtype, name) for name, a in rows.items()}
     weight = _checks.optional(sample_weight, (n,), flat.dtype, "sample_weight")
     params = jax.tree.map(lambda a: jnp.asarray(a, flat.dtype), params)
@@ -183,38 +186,64 @@ def _given(params, covariance, sample_weight=None, **rows):
 
 @functools.partial(_platform.jit, static_argnums=0)
 def _of_rows(function, params, covariance, rows, weight):
-    flat, back = _forms.flat(params, covariance)
-    spread = _forms.of_one_form(params, covariance)
+    _, spread, of_row = _looked_at(function, params, covariance)
 
     def one(rows):
-        return _with_error(lambda flat: function(back(flat), *rows), flat, spread)
+        estimate, slope = of_row(rows)
+        return _with_error(estimate, slope, spread)
 
-    return jax.lax.map(one, rows, batch_size=min(ROWS, max(1, len(rows[0]))))
+    return jax.lax.map(one, rows, batch_size=_at_once(of_row, rows))
 
 
 @functools.partial(_platform.jit, static_argnums=0)
 def _of_mean(function, params, covariance, rows, weight):
-    flat, back = _forms.flat(params, covariance)
-    spread = _forms.of_one_form(params, covariance)
-    weight = jnp.ones(len(rows[0]), flat.dtype) if weight is None else weight
+    flat, spread, of_row = _looked_at(function, params, covariance)
+    n = len(rows[0])
+    weight = jnp.ones(n, flat.dtype) if weight is None else weight
     # A row without weight is absent, whatever it holds.
     known = functools.reduce(jnp.logical_and, (jnp.all(jnp.isfinite(a), axis=1) for a in rows))
     rows = [jnp.where(known[:, None], a, 0) for a in rows]
     lost = jnp.any((weight != 0) & ~known)
     part = jnp.where(known, weight, 0) / jnp.where(lost, jnp.nan, jnp.sum(weight))
+    size = _at_once(of_row, rows)
 
-    def mean(flat):
-        each = jax.vmap(lambda *rows: function(back(flat), *rows))(*rows)
-        return jnp.tensordot(part, each, 1, precision=jax.lax.Precision.HIGHEST)
+    def step(sums, start):
+        # The last rows overlap those before, whose parts are taken then.
+        at = jnp.minimum(start, n - size)
+        own, *block = (jax.lax.dynamic_slice_in_dim(a, at, size) for a in (part, *rows))
+        own = jnp.where(at + jnp.arange(size, dtype=at.dtype) >= start, own, 0)
+        each = jax.vmap(of_row)(block)
+        return jax.tree.map(
+            lambda s, a: s + jnp.tensordot(own, a, 1, precision=EXACT), sums, each
+        ), ()
 
-    return _with_error(mean, flat, spread)
+    shapes = jax.eval_shape(of_row, [a[0] for a in rows])
+    sums = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
+    (estimate, slope), _ = jax.lax.scan(step, sums, jnp.arange(0, n, size, dtype=jnp.int32))
+    return _with_error(estimate, slope, spread)
 
 
-def _with_error(function, flat, spread):
-    estimate = function(flat)
+def _looked_at(function, params, covariance):
+    """Flat params, their covariance, and `rows -> (estimate, its derivative (q, P))` of one row."""
+    flat, back = _forms.flat(params, covariance)
+
+    def of_row(rows):
+        estimate = function(back(flat), *rows)
+        return estimate, jax.jacrev(lambda flat: function(back(flat), *rows).reshape(-1))(flat)
+
+    return flat, _forms.of_one_form(params, covariance), of_row
+
+
+def _at_once(of_row, rows):
+    """How many rows have their derivatives at once."""
+    _, slope = jax.eval_shape(of_row, [a[0] for a in rows])
+    return min(max(1, ENTRIES // max(1, slope.size)), len(rows[0]))
+
+
+def _with_error(estimate, slope, spread):
     # In units of powers of two no square leaves the range.
     unit = _linalg.power_of_two(jnp.sqrt(jnp.maximum(jnp.diagonal(spread), 0)))
-    slope = jax.jacrev(lambda flat: function(flat).reshape(-1))(flat) * unit[None, :]
+    slope = slope * unit[None, :]
     own = _linalg.power_of_two(jnp.max(jnp.abs(slope), axis=1))
     slope = slope / own[:, None]
     variance = jnp.sum(dot(slope, spread / unit[:, None] / unit[None, :]) * slope, axis=1)

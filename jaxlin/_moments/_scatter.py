@@ -115,7 +115,7 @@ def _of_rows(rows: _rows.Rows, k: int, per_class: bool) -> Scatter:
         z = jnp.where(block.ok[:, None], block.x - near[block.y], 0)
         member = members(block, k)
         left = jnp.concatenate([z * block.weight[:, None], member], axis=1)
-        return (dot(left.T, _with_one(z)), count(member)), ()
+        return (dot(left.T, _with_one(z)), rows_with(member)), ()
 
     (products, count), _ = _fold.fold(sums, rows, entries)
     return about(near, (products[:d, :d], products[d:], count), rows.unit)
@@ -201,7 +201,7 @@ def _at_once(rows, k, per_class):
         scatter = dot(each.T, z).reshape(k, d, d)
     else:
         scatter = dot((z * rows.weight[:, None]).T, z)
-    return Scatter(weight, count(member), centre, offset, scatter, rows.unit)
+    return Scatter(weight, rows_with(member), centre, offset, scatter, rows.unit)
 
 
 def of_columns(rows: _rows.Rows) -> Scatter:
@@ -240,14 +240,14 @@ def of_each_class(rows, near, equal=False):
 def _of_one_class(block, z, equal=False):
     z = jnp.where(block.ok[:, None], _with_one(z), 0)
     left = z if equal else z * block.weight[:, None]
-    return dot(left.T, z), count(block.weight)
+    return dot(left.T, z), rows_with(block.weight)
 
 
 def _with_one(z: jax.Array) -> jax.Array:
     return jnp.concatenate([z, jnp.ones_like(z[:, :1])], axis=1)
 
 
-def count(weight: jax.Array) -> jax.Array:
+def rows_with(weight: jax.Array) -> jax.Array:
     return jnp.sum(weight > 0, axis=0, dtype=jnp.int32)
 
 

@@ -2714,6 +2714,33 @@ FAULTS = [
         ),
     ),
     *of(
+        "centroids.py",
+        (
+            "a threshold in spreads",
+            "jnp.abs(far) - threshold * error",
+            "jnp.abs(far) - threshold",
+            "centroids::centroids_are_scikit_learns",
+        ),
+        (
+            "half of the number of columns is not the middle",
+            "ordered[count // 2]",
+            "ordered[count // 3]",
+            "centroids::scores_are_distances_and_priors",
+        ),
+        (
+            "a class is as near as it is far",
+            "dot(weights, centre) - form",
+            "dot(weights, centre) + form",
+            "centroids::scores_are_distances_and_priors",
+        ),
+        (
+            "what varies nowhere is not told",
+            "jnp.any(flat & (reach > 0))",
+            "jnp.any(flat & (reach < 0))",
+            "centroids::what_varies_in_no_class",
+        ),
+    ),
+    *of(
         "effects.py",
         (
             "an average whose rows have errors of their own",

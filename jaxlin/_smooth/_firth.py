@@ -104,7 +104,7 @@ def _jeffreys(
     theta, away = _free(theta, held)
     value, curvature = _mean_loss(theta, problem)
     unseen = _unseen(problem, null)
-    # By the inverse, whose derivatives of any order are products: see `_linalg.after`.
+    # By the inverse, whose derivatives of any order are products.
     _, log_determinant = _linalg.inverse(curvature + unseen)
     # What no row sees is held at 0.
     return value - log_determinant / (2 * total) + _linalg.form(unseen, theta) / 2 + away

@@ -718,8 +718,10 @@ def score_bootstrap(
         raise ValueError(f"draws: expected at least 1, got {draws}")
     way = None
     if clusters is not None:
-        (way,) = ways = _ways(clusters, n)
-        num_clusters = _number_of_clusters(num_clusters, ways, arguments.data.sample_weight)
+        way = _codes.ids(clusters, "clusters")
+        if way.shape != (n,):
+            raise ValueError(f"clusters: expected shape ({n},), got {way.shape}")
+        num_clusters = _number_of_clusters(num_clusters, [way], arguments.data.sample_weight)
     value, null = _restrictions.score_bootstrap(
         model, draws, num_clusters, arguments, columns, way, key
     )
@@ -768,6 +770,7 @@ def hosmer_lemeshow(
     num_groups = _checks.static(num_groups, int, "num_groups")
     if num_groups < 3:
         raise ValueError(f"num_groups: expected at least 3, got {num_groups}")
+    _checks.refuse_other_rows(scores=scores, y=y, sample_weight=sample_weight)
     scores = _checks.real(scores, "scores")
     dtype, n = scores.dtype, len(scores) if scores.ndim else 0
     scores = _checks.shaped(scores, (n,), dtype, "scores")

@@ -193,6 +193,8 @@ def test_what_is_not_the_null_says_nothing():
         assert np.isnan(bootstrap(wrong, X, Y, columns=2, draws=9)[2])
     few = bootstrap(null(), X, Y, columns=[0, 1, 2], clusters=np.arange(N) % 2, check=False)
     assert np.isnan(few[0]) and np.isnan(few[2])
+    with pytest.raises(ValueError, match=r"clusters: expected shape"):
+        bootstrap(null(), X, Y, columns=2, clusters=np.column_stack([FIRST, SECOND]))
     with pytest.raises(TypeError, match="null_params: expected a Hyperplane"):
         bootstrap(softmax.fit(X, Y)[0], X, Y, columns=2)
     with pytest.raises(ValueError, match=r"columns: expected indices in 0\.\.2"):

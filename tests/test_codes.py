@@ -49,6 +49,9 @@ IDS = {
         KEY, N, draws=3, groups=g
     ),
     ("inference.sandwich", "clusters"): clustered,
+    ("inference.score_bootstrap", "clusters"): lambda c: inference.score_bootstrap(
+        KEY, losses.logistic, PLANE, X, Y, columns=0, draws=9, clusters=c, check=False
+    ),
 }
 FEW = np.array([4, 0, 2, 5, 1, 3] * 4)
 WIDE = {
@@ -121,7 +124,9 @@ def test_clusters_are_of_any_numbers():
         sandwich(clusters=clusters, num_clusters=3)
     with pytest.raises(TypeError, match="clusters: expected integers, got float"):
         sandwich(clusters=clusters / 2)
-    with pytest.raises(ValueError, match=r"clusters: expected shape \(24,\), got \(23,\)"):
+    with pytest.raises(
+        ValueError, match=r"clusters: expected shape \(24,\) or \(24, r\), got \(23,\)"
+    ):
         sandwich(clusters=clusters[1:])
 
 

@@ -50,7 +50,7 @@ from jax.flatten_util import ravel_pytree
 from jax.scipy import special
 
 from jaxlin import _linalg, losses
-from jaxlin._base import _checks, _codes, _invalid, _platform
+from jaxlin._base import _checks, _codes, _invalid, _platform, _words
 from jaxlin._infer import (
     _covariances,
     _diagnostics,
@@ -642,6 +642,7 @@ def score_test(
     return found if extra.ndim == 2 else jax.tree.map(lambda a: a[0], found)
 
 
+@_words.keyed
 def score_bootstrap(
     key: jax.Array,
     loss: Loss,

@@ -23,6 +23,7 @@ from sklearn.utils import estimator_checks
 
 import jaxlin
 from jaxlin import (
+    centroids,
     fisher,
     gaussian,
     lda,
@@ -66,6 +67,7 @@ CHECKED = {
     "fisher.fit": (Classifier(fisher.fit, threshold=fisher.equal_variance), FEW),
     "gaussian.fit": (Classifier(gaussian.fit), FEW),
     "gaussian.fit_tied": (Classifier(gaussian.fit_tied), FEW),
+    "centroids.fit": (Classifier(centroids.fit, threshold=0.1), {}),
     "lda.fit": (Classifier(lda.fit, shrinkage=0.1), {}),
     "least_squares.fit": (Classifier(least_squares.fit, l2=0.1), {}),
     "logistic.fit": (Classifier(logistic.fit, l2=0.1), {}),

@@ -452,8 +452,8 @@ def summary(
       dose     1.214      0.9126    1.33  0.1834    -0.5746      3.003       3.367
       <BLANKLINE>
       rows 6   events 3   coefficients 2
-      log likelihood -2.47806   of the constant alone -4.15888
-      AIC 8.95612   BIC 8.53964   McFadden R^2 0.404153
+      log likelihood -2.47799   of the constant alone -4.15888
+      AIC 8.95597   BIC 8.53949   McFadden R^2 0.40417
       CONVERGED: the optimum: residual <= tol, and a finite optimum is proved
     """
     asked = _estimate.asked(

@@ -470,7 +470,8 @@ def summary(
     found = _summary(model, arguments, level)
     optimal = found.status == Status.CONVERGED
     known = _checks.concrete(optimal) and bool(jnp.all(optimal))
-    if known or model.loss is _estimate.of_numbers:
+    # Numbers and soft labels have classes that nothing separates.
+    if known or jnp.issubdtype(arguments.data.y.dtype, jnp.floating):
         return found
     told = separation(
         params,
@@ -481,7 +482,7 @@ def summary(
         bias=bias,
         reference=reference,
     )
-    return _with_separation(found, told)
+    return _with_separation(found, told, jnp.any(arguments.l2 > 0))
 
 
 def delta(function: Callable[[Any], Any], params: Any, covariance: Any) -> jax.Array:
@@ -1616,9 +1617,9 @@ def _summary(model, arguments, level):
     )
 
 
-def _with_separation(found: Summary, told: Separation) -> Summary:
-    """What has no minimum, with the coefficients that grow without end."""
-    stalled = found.status != Status.CONVERGED
+def _with_separation(found: Summary, told: Separation, penalised: jax.Array) -> Summary:
+    """What has no minimum, with the coefficients that grow without end: with a penalty none do."""
+    stalled = (found.status != Status.CONVERGED) & ~penalised
     none = told.status == Status.NOT_SEPARABLE
     endless = jax.tree.map(lambda a: jnp.where(jnp.isinf(a), a, jnp.nan), told.coefficients)
     params = jax.tree.map(lambda a, b: jnp.where(stalled, b, a), found.params, endless)

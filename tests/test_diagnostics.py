@@ -464,3 +464,25 @@ def test_a_constant_by_maximum_likelihood_beside_firths_weights():
     means = [np.mean(jax.nn.sigmoid(X @ firth.weights + bias)) for bias in (firth.bias, moved.bias)]
     close(means[1], rare.mean())
     assert means[0] > 1.05 * rare.mean()
+
+
+def test_a_refined_column_of_which_nothing_is_told_is_felt_by_none():
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(30, 1))
+    y = (np.arange(30) < 4).astype(int)
+    params, _ = logistic.fit(x, y)
+    good = rng.normal(size=30) + 2 * y
+    hole = np.where(np.arange(30) == 5, np.nan, good)
+    extra = np.column_stack([good, x[:, 0], hole, np.zeros(30)])
+
+    def first(extra, weight):
+        options = {"refined": extra.shape[1], "sample_weight": weight, "check": False}
+        found = inference.score_test(losses.logistic, params, x, y, extra, **options)
+        return found.p_value[0]
+
+    weight = np.ones(30)
+    alone, slope = jax.value_and_grad(first, 1)(extra[:, :1], weight)
+    among, felt = jax.value_and_grad(first, 1)(extra, weight)
+    close(among, alone)
+    assert np.isfinite(slope).all()
+    np.testing.assert_allclose(felt, slope, rtol=1e-8, atol=1e-14)

@@ -257,3 +257,18 @@ def test_tests_of_fit_reject_as_often_as_they_say():
 
     for found in jax.jit(jax.vmap(p_values))(jax.random.split(jax.random.key(0), 1000)):
         assert 0.03 < np.mean(found <= 0.05) < 0.075
+
+
+def test_what_is_no_minimum_is_not_called_separable_for_it():
+    """With a penalty there is one, however the classes lie; and soft labels have no classes."""
+    x = np.arange(6.0)[:, None]
+    y = (x[:, 0] > 2).astype(int)
+    wrong, _ = logistic.fit(x, y, l2=0.5)
+    found = inference.summary(losses.logistic, wrong, x, y, l2=0.1)
+    assert found.status == Status.STALLED and np.isnan(found.params.weights).all()
+    soft = np.where(BINARY, 0.9, 0.2)
+    params, _ = logistic.fit(X, soft)
+    right = jax.jit(lambda y: inference.summary(losses.logistic, params, X, y))(soft)
+    assert right.status == Status.CONVERGED and np.isfinite(right.log_likelihood)
+    other = jax.tree.map(lambda a: a + 1, params)
+    assert report(losses.logistic, other, soft).status == Status.STALLED

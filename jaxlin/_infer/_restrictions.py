@@ -102,7 +102,9 @@ def score_test(model, refined, arguments, extra):
         # By what it holds: in the weight of a row of weight 0 whose square is a number there is a
         # derivative.
         fine = jnp.abs(g) <= _checks.safe_range(g.dtype)
-        return jnp.where(seen[:, None] | fine, g - apart, 0)
+        # A column that is no number says nothing, and no derivative of another is to feel it.
+        told = jnp.all(fine | ~seen[:, None], axis=0)
+        return jnp.where(fine & told[None, :], g - apart, 0)
 
     def of_columns(g):
         g = clean(g)
@@ -118,11 +120,14 @@ def score_test(model, refined, arguments, extra):
     p_value = special.gammaincc(0.5, statistic / 2)
     if refined:
         most = jax.lax.top_k(jnp.where(jnp.isnan(statistic), -1, statistic), refined)[1]
-        g = clean(extra[:, most])
+        told = ~jnp.isnan(statistic[most])
+        other = (jnp.arange(len(seen)) % 2).astype(each.dtype)
+        # Any other column in the place of one of which nothing is told: its NaN would be felt.
+        g = jnp.where(told[None, :], clean(extra[:, most]), other[:, None])
         g = g - dot(half, dot(known_of_x[1:], g))
         values, weight = e.total * dot(slope, g), e.total * rows.weight
         tails = _saddlepoint.two_sided_of_columns(g, scores, weight, values)
-        p_value = p_value.at[most].set(jnp.where(jnp.isnan(statistic[most]), jnp.nan, tails))
+        p_value = p_value.at[most].set(jnp.where(told, tails, jnp.nan))
     return _estimate.said((statistic, p_value), _estimate.proper(model, e))
 
 

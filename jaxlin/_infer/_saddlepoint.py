@@ -55,6 +55,8 @@ def two_sided(of: Sum, value: jax.Array) -> jax.Array:
 def _tail(of: Sum, value: jax.Array) -> jax.Array:
     """The probability that the sum is at least `value`, positive."""
     found, known = _tilt(*jax.lax.stop_gradient((of, value)))
+    # A number, so that no derivative of what is not told is NaN.
+    found = jnp.where(known, found, 1)
     t = _implicit.root(_excess, None, (of, value), found[None], known)[0]
     rest = t * value - of.log_moment(t)
     sound = known & (rest > 0)
@@ -75,8 +77,9 @@ def _tilt(of, value):
     eps = float(jnp.finfo(value.dtype).eps)
 
     def going(state):
-        _, _, left, steps = state
-        return (steps < MAX_STEPS) & ~(jnp.abs(left) <= 16 * eps * value)
+        _, t, left, steps = state
+        lost = jnp.isnan(left) | ~jnp.isfinite(t)
+        return (steps < MAX_STEPS) & ~lost & ~(jnp.abs(left) <= 16 * eps * value)
 
     def turn(state):
         (low, high), t, _, steps = state
@@ -94,7 +97,7 @@ def _tilt(of, value):
     state = (zero, endless), start, endless, jnp.zeros((), jnp.int32)
     _, t, left, _ = jax.lax.while_loop(going, turn, state)
     # A sum in rounding may be no nearer than this.
-    return t, jnp.isfinite(t) & (jnp.abs(left) <= eps**0.5 * value)
+    return t, jnp.isfinite(t) & (t > 0) & (jnp.abs(left) <= eps**0.5 * value)
 
 
 def two_sided_of_columns(g: jax.Array, score: jax.Array, weight: jax.Array, values: jax.Array):

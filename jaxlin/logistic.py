@@ -40,7 +40,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxlin import losses, solvers
+from jaxlin import solvers
 from jaxlin._base import _checks, _invalid, _platform, _traits, _words
 from jaxlin._data import _prepare
 from jaxlin._nonsmooth import _conjugates, _size, _sparse
@@ -264,20 +264,7 @@ def _fit(spec, k, data, l2, offset, init, tol, max_steps):
     return _risk.in_place(params, info, limit, valid, zero & one, (data, l2, offset)), unsettled
 
 
-def _loss(scores: jax.Array, y: jax.Array) -> jax.Array:
-    return losses.logistic(scores[0], y)
-
-
-def _agreement(scores: jax.Array, y: jax.Array) -> _record.Agreement:
-    """t s; a soft label asks for 0."""
-    sign = jnp.where(y > 0, 1, -1).astype(scores.dtype)[None]
-    tight = ((y > 0) & (y < 1))[None]
-    return _record.Agreement(value=sign * scores, sign=sign, tight=tight, inert=jnp.zeros(1, bool))
-
-
-_LOSS = _conjugates.LOGISTIC.beside(
-    _record.Loss(_loss, curvature=None, agreement=_agreement, log_odds=True)
-)
+_LOSS = _conjugates.LOGISTIC.beside(_record.LOGISTIC)
 
 
 def _nothing(k: int, d: int, dtype: Any) -> Hyperplane:

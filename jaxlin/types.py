@@ -79,6 +79,17 @@ class TiedGaussian(NamedTuple):
     priors: jax.Array
 
 
+class Ordinal(NamedTuple):
+    """Classes in order along one score: P(y <= j) = sigmoid(thresholds[j] - weights . x).
+
+    weights: `(d,)`; the higher `weights . x`, the higher classes are likely
+    thresholds: `(k - 1,)`, in ascending order
+    """
+
+    weights: jax.Array
+    thresholds: jax.Array
+
+
 class Pairwise(NamedTuple):
     """One hyperplane per pair of classes i < j in lexicographic order, positive for j.
 

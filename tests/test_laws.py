@@ -34,6 +34,7 @@ from jaxlin.types import (
     Gaussian,
     Hyperplane,
     Linear,
+    Ordinal,
     Pairwise,
     Quadratic,
     Status,
@@ -346,7 +347,7 @@ SQUARES = {"qda.fit", "gaussian.fit", "gaussian.fit_tied"}
 SQUARES |= {f"moments.{of}" for of in ("tied", "per_class", "from_data", "regression")}
 POWERS = {"mean": 1, "scale": 1, "x": 1, "w": -1}
 TINY = 2.0**-126
-PARAMS = (Gaussian, Hyperplane, Linear, Pairwise, Quadratic, TiedGaussian)
+PARAMS = (Gaussian, Hyperplane, Linear, Ordinal, Pairwise, Quadratic, TiedGaussian)
 
 
 def takes_units(name):

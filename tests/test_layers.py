@@ -15,7 +15,7 @@ PACKAGE = pathlib.Path(jaxlin.__file__).parent
 LAYERS = ["_base", "_linalg", "_scores", "_data", "_files", "_moments", "_batch", "_smooth"]
 LAYERS += ["_nonsmooth", "_margin", "_infer", "_cli"]
 VOCABULARY = ["types", "labels", "linear", "quadratic", "pairwise", "losses", "updates", "features"]
-VOCABULARY += ["metrics", "moments", "gaussian", "datasets", "solvers"]
+VOCABULARY += ["metrics", "moments", "gaussian", "ordinal", "datasets", "solvers"]
 METHODS = [
     "perceptron",
     "least_squares",

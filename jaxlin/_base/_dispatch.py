@@ -9,13 +9,14 @@ from typing import Any
 
 import jax
 
-from jaxlin import gaussian, linear, pairwise, quadratic
-from jaxlin.types import Gaussian, Hyperplane, Linear, Pairwise, Quadratic, TiedGaussian
+from jaxlin import gaussian, linear, ordinal, pairwise, quadratic
+from jaxlin.types import Gaussian, Hyperplane, Linear, Ordinal, Pairwise, Quadratic, TiedGaussian
 
 _MODELS: dict[type, ModuleType] = {
     Hyperplane: linear,
     Linear: linear,
     Pairwise: pairwise,
+    Ordinal: ordinal,
     Quadratic: quadratic,
     Gaussian: gaussian,
     TiedGaussian: gaussian,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxlin import solvers
+from jaxlin import losses, solvers
 from jaxlin._base import _traced
 
 
@@ -71,6 +71,20 @@ class Loss(NamedTuple):
     excess: Callable[[jax.Array, jax.Array, jax.Array], jax.Array] | None = None
     steepest: float = math.inf
     attained: bool = False
+
+
+def _logistic(scores: jax.Array, y: jax.Array) -> jax.Array:
+    return losses.logistic(scores[0], y)
+
+
+def _sides(scores: jax.Array, y: jax.Array) -> Agreement:
+    """t s; a soft label asks for 0."""
+    sign = jnp.where(y > 0, 1, -1).astype(scores.dtype)[None]
+    tight = ((y > 0) & (y < 1))[None]
+    return Agreement(value=sign * scores, sign=sign, tight=tight, inert=jnp.zeros(1, bool))
+
+
+LOGISTIC = Loss(_logistic, curvature=None, agreement=_sides, log_odds=True)
 
 
 class Spec(NamedTuple):

@@ -2741,6 +2741,33 @@ FAULTS = [
         ),
     ),
     *of(
+        "_smooth/_ordered.py",
+        (
+            "borders beside an absent class are two",
+            "last = jax.lax.cummax(jnp.where(present, index, -1))",
+            "last = index",
+            "ordinal::an_absent_class_takes_no_room",
+        ),
+        (
+            "a separable optimum is not looked for",
+            "open_still = usable & ended & ~passed",
+            "open_still = usable & ended & passed",
+            "ordinal::the_verdict_is_linear_programmings",
+        ),
+        (
+            "the gaps do not bend",
+            "share * left / taken**2",
+            "share * left / taken",
+            "ordinal::the_covariance_is_the_inverse",
+        ),
+        (
+            "the covariance is not of sums",
+            "half = _linalg.half_solve(factor, back.T) / jnp.sqrt(jnp.where(total > 0, total, 1))",
+            "half = _linalg.half_solve(factor, back.T)",
+            "ordinal::the_covariance_is_the_inverse",
+        ),
+    ),
+    *of(
         "effects.py",
         (
             "an average whose rows have errors of their own",

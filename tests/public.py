@@ -37,6 +37,7 @@ from jaxlin import (
     metrics,
     moments,
     multiclass,
+    ordinal,
     pairwise,
     perceptron,
     probes,
@@ -54,6 +55,7 @@ from jaxlin.types import (
     Hyperplane,
     Info,
     Linear,
+    Ordinal,
     Pairwise,
     Quadratic,
     Status,
@@ -577,6 +579,10 @@ def tied_gaussians(rng: np.random.Generator) -> TiedGaussian:
     return TiedGaussian(rng.normal(size=(K, D)), covariance()(rng), np.full(K, 1 / K))
 
 
+def ordinals(rng: np.random.Generator) -> Ordinal:
+    return Ordinal(rng.normal(size=D), np.sort(rng.normal(size=K - 1)))
+
+
 def quadratics(rng: np.random.Generator) -> Quadratic:
     return Quadratic(-covariance(K)(rng), rng.normal(size=(K, D)), rng.normal(size=K))
 
@@ -596,6 +602,15 @@ CASES |= {
     "moments.merge": [case(moments.merge, TIED, TIED), case(moments.merge, PER_CLASS, PER_CLASS)],
     "moments.subtract": [case(moments.subtract, TIED, TIED)],
     "moments.regression": [case(moments.regression, normal(N, D), normal(N))],
+    "ordinal.covariance": [
+        case(
+            weighing(functools.partial(ordinal.covariance, check=False)),
+            ordinals,
+            normal(N, D),
+            classes(K, N),
+            some_weights,
+        )
+    ],
     "lda.fit_from_moments": [case(lda.fit_from_moments, TIED)],
     "qda.fit_from_moments": [case(qda.fit_from_moments, PER_CLASS)],
     "gaussian.fit_from_moments": [case(gaussian.fit_from_moments, PER_CLASS)],
@@ -790,6 +805,7 @@ for _name in JOINT:
         for params in (gaussians, tied_gaussians)
     ]
 for _name in ("scores", "predict", "probabilities", "log_probabilities"):
+    CASES[f"ordinal.{_name}"] = [case(getattr(ordinal, _name), ordinals, normal(N, D))]
     CASES[f"quadratic.{_name}"] = [case(getattr(quadratic, _name), quadratics, normal(N, D))]
 for _name in ("scores", "votes", "predict"):
     CASES[f"pairwise.{_name}"] = [case(getattr(pairwise, _name), pairwise_planes, normal(N, D))]

@@ -97,10 +97,12 @@ def fit(k, complete, data, l2, offset, tol, max_steps):
     passed = (point.residual <= tol) & regular & (decrement * leverage <= PROOF)
     deficient = jnp.any(still.problem.idle) | jnp.any(still.null != 0)
     status = jnp.where(deficient, Status.RANK_DEFICIENT, Status.CONVERGED)
-    unproved = jnp.where(run.trials <= max_steps, Status.STALLED, Status.MAX_STEPS)
+    ended = run.trials <= max_steps
+    unproved = jnp.where(ended, Status.STALLED, Status.MAX_STEPS)
+    open_still = usable & ended & ~passed
     said = jnp.where(passed, status, unproved).astype(jnp.int32), point.theta
     if complete:
-        said = _linalg.when(usable & ~passed, _verdict, said, (still, *said, tol))
+        said = _linalg.when(open_still, _verdict, said, (still, *said, tol))
     status, theta = said
     proper = usable & (status <= Status.MAX_STEPS)
     theta = _implicit.root(_slope, _bend, model, theta, proper)
@@ -112,7 +114,7 @@ def fit(k, complete, data, l2, offset, tol, max_steps):
     params = _leave(still, theta)
     limit = Ordinal(jnp.zeros_like(l2), jax.lax.stop_gradient(params.thresholds))
     found = _risk.in_place(params, info, limit, valid, usable, (data, l2, offset))
-    return found, usable & (~passed | deficient)
+    return found, open_still
 
 
 def _descended(model: Model, tol: jax.Array, max_steps: jax.Array) -> Run:
@@ -293,11 +295,11 @@ def _of_gaps(model: Model, theta: jax.Array, share: jax.Array) -> tuple[jax.Arra
     present = model.borders.present
     gap = _gaps(model, theta)
     apart = present & (gap > 0)
-    e = jnp.expm1(jnp.where(apart, gap, 1))
-    share = jnp.where(apart, share, 0)
-    value = jnp.sum(share * jnp.log1p(1 / e))
+    gap, share = jnp.where(apart, gap, 1), jnp.where(apart, share, 0)
+    left, taken = jnp.exp(-gap), -jnp.expm1(-gap)
+    value = -jnp.sum(share * jnp.log(taken))
     value = jnp.where(jnp.any(present & ~apart), jnp.inf, value)
-    return value, -share / e, share * (1 + 1 / e) / e
+    return value, -share * left / taken, share * left / taken**2
 
 
 def _gaps(model: Model, theta: jax.Array) -> jax.Array:

@@ -28,6 +28,7 @@ from jaxlin import (
     metrics,
     moments,
     multiclass,
+    naive_bayes,
     ordinal,
     pairwise,
     perceptron,
@@ -48,6 +49,7 @@ from jaxlin._base._archive import load, save
 from jaxlin._base._cache import cache
 from jaxlin._base._dispatch import log_probabilities, predict, probabilities, scores
 from jaxlin.types import (
+    DiagonalGaussian,
     FitError,
     Gaussian,
     Hyperplane,
@@ -72,6 +74,7 @@ def __getattr__(name: str) -> _Any:
 
 
 __all__ = [
+    "DiagonalGaussian",
     "FitError",
     "Gaussian",
     "Hyperplane",
@@ -105,6 +108,7 @@ __all__ = [
     "metrics",
     "moments",
     "multiclass",
+    "naive_bayes",
     "ordinal",
     "pairwise",
     "perceptron",

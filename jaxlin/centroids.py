@@ -25,10 +25,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxlin._base import _checks, _invalid, _mesh, _platform, _traits, _words
-from jaxlin._data import _fold, _prepare, _rows
+from jaxlin._base import _checks, _invalid, _platform, _traits, _words
+from jaxlin._data import _prepare
 from jaxlin._linalg import dot
-from jaxlin._moments import _bayes, _scatter
+from jaxlin._moments import _bayes, _columns, _scatter
 from jaxlin.types import Info, Linear, Status
 
 # Of which the root has a derivative, in any dtype.
@@ -102,7 +102,7 @@ def fit(
 @functools.partial(_platform.jit, static_argnums=0)
 def _fit(k, data, threshold, given):
     rows, total, valid = _prepare.prepare(data, num_classes=k)
-    s = _statistics(_scatter.in_units(rows), k, jnp.where(valid, total, 0))
+    s = _columns.of_rows(_scatter.in_units(rows), k, jnp.where(valid, total, 0))
     valid &= _bayes.valid_options(given, s) & (threshold >= 0)
     priors, present = _bayes.class_priors(given, s), s.rows > 0
     number = jnp.sum(s.weight)
@@ -113,7 +113,7 @@ def _fit(k, data, threshold, given):
     middle = dot(share, s.offset)
     # From here in the user's units.
     apart = jnp.where(present[:, None], s.offset - middle[None, :], 0) / s.unit[None, :]
-    spread = _root(s.scatter / jnp.where(small, 1, number - classes)) / s.unit
+    spread = _root(jnp.sum(s.scatter, axis=0) / jnp.where(small, 1, number - classes)) / s.unit
     scale, told = _scale(spread, apart, present, in_play)
     size = jnp.where(present, s.weight, 1)
     # Of a class that is alone it is 0.
@@ -137,39 +137,6 @@ def _fit(k, data, threshold, given):
     info = _bayes.verdict(s, valid, small, status, entropy + distance / 2)
     params = Linear(weights=weights, bias=jnp.where(present, bias, -jnp.inf))
     return _bayes.settled(params, info, valid & ~small, (data, threshold, given))
-
-
-def _statistics(rows: _rows.Rows, k: int, total: jax.Array) -> _scatter.Scatter:
-    """Class means, and of the scatter the diagonal `(d,)`: in two passes, the second about the
-    means, so that of a column of one value nothing is left but 0."""
-    near = _one_of_each(rows, k)
-
-    def sums(block):
-        z = jnp.where(block.ok[:, None], block.x - near[block.y], 0)
-        member = _scatter.members(block, k)
-        return (dot(member.T, z), jnp.sum(member, axis=0), _scatter.rows_with(member)), ()
-
-    (moved, weight, count), _ = _fold.fold(sums, rows)
-    moved = moved / jnp.where(weight > 0, weight, 1)[:, None]
-    mean = near + moved
-
-    def squares(block):
-        z = jnp.where(block.ok[:, None], (block.x - near[block.y]) - moved[block.y], 0)
-        return dot(block.weight, z * z), ()
-
-    scatter, _ = _fold.fold(squares, rows)
-    centre = jax.lax.stop_gradient(dot(weight, near) / jnp.where(total > 0, jnp.sum(weight), 1))
-    offset = jnp.where((count > 0)[:, None], mean - centre[None, :], 0)
-    return _scatter.Scatter(weight * total, count, centre, offset, scatter * total, rows.unit)
-
-
-def _one_of_each(rows: _rows.Rows, k: int) -> jax.Array:
-    """A row of each class, `(k, d)`, or 0: any will do, and equal numbers less it are 0."""
-    whole = _scatter.members(rows, k)
-    here = jnp.any(whole > 0, axis=0).astype(whole.dtype)
-    one = _rows.clean(_rows.take(rows, jnp.argmax(whole, axis=0))).x * here[:, None]
-    (here, one), _ = _mesh.across((here, one), (), rows.axis)
-    return jax.lax.stop_gradient(one / jnp.where(here > 0, here, 1)[:, None])
 
 
 def _scale(spread, apart, present, in_play):

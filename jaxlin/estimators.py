@@ -76,6 +76,11 @@ class Classifier(ClassifierMixin, BaseEstimator):
             return options[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = _traits.of(self._fit).counts
+        return tags
+
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The arguments that it was made of."""
         return {"fit": self._fit, "class_weight": self.class_weight, **self._options}

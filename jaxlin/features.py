@@ -101,6 +101,41 @@ def polynomial(x: Any, *, degree: int) -> jax.Array:
     return _polynomial(_vectors(x), degree)
 
 
+def one_hot(codes: Any, *, sizes: tuple[int, ...]) -> jax.Array:
+    """Categories as columns of 0 and 1, a column for each value of each category.
+
+    `jnp.repeat(jnp.arange(len(sizes)), jnp.array(sizes))` are the columns' `groups`, which
+    `naive_bayes.fit_categorical` and penalties on groups ask for.
+
+    Args:
+      codes: `(..., c)` integers, of category j in 0..sizes[j]-1; all columns are 0 for any other.
+      sizes: static; how many values each category has.
+
+    Returns:
+      `(..., sum(sizes))`, in the default float.
+
+    Raises:
+      TypeError: codes that are no integers.
+      ValueError: another number of categories than sizes.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import features
+      >>> features.one_hot(jnp.array([[0, 2], [1, 0]]), sizes=(2, 3)).tolist()
+      [[1.0, 0.0, 0.0, 0.0, 1.0], [0.0, 1.0, 1.0, 0.0, 0.0]]
+    """
+    codes = _checks.array(codes, "codes")
+    if not (jnp.issubdtype(codes.dtype, jnp.integer) or codes.dtype == bool):
+        raise TypeError(f"codes: expected integers, got {codes.dtype}")
+    sizes = tuple(_checks.static(size, int, "sizes") for size in sizes)
+    if codes.ndim < 1 or codes.shape[-1] != len(sizes):
+        raise ValueError(f"codes: expected shape (..., {len(sizes)}), got {codes.shape}")
+    # Of bool and narrow integers too.
+    codes = codes.astype(jnp.int32)
+    each = [jax.nn.one_hot(codes[..., j], size) for j, size in enumerate(sizes)]
+    return jnp.concatenate(each, axis=-1)
+
+
 @_map
 def ball(x: Any) -> jax.Array:
     """[x, x . x, 1]: in these features a sphere is a plane through the origin.

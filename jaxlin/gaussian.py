@@ -29,7 +29,9 @@ from jaxlin._batch import _lanes
 from jaxlin._linalg import dot
 from jaxlin._moments import _bayes, _flat, _scatter
 from jaxlin.moments import ClassMoments, TiedMoments, per_class, tied
-from jaxlin.types import Gaussian, Info, Linear, Quadratic, TiedGaussian
+from jaxlin.types import DiagonalGaussian, Gaussian, Info, Linear, Quadratic, TiedGaussian
+
+Gaussians = Gaussian | TiedGaussian | DiagonalGaussian
 
 
 @_words.a_fit
@@ -196,15 +198,15 @@ def fit_tied_from_moments(
     return _tied_from_moments(divisor, s, given)
 
 
-def log_joint(params: Gaussian | TiedGaussian, x: Any) -> jax.Array:
+def log_joint(params: Gaussians, x: Any) -> jax.Array:
     """log p(x, c) of every class: the logarithm of its prior times its density.
 
     Args:
-      params: a Gaussian or a TiedGaussian.
+      params: a Gaussian, a TiedGaussian or a DiagonalGaussian.
       x: `(..., d)`.
 
     Returns:
-      `(..., k)`, in nats; -inf for a class of prior 0. O(k d^2) an example.
+      `(..., k)`, in nats; -inf for a class of prior 0. O(k d^2) an example, or O(k d).
 
     Example:
       >>> import jax.numpy as jnp
@@ -219,15 +221,17 @@ def log_joint(params: Gaussian | TiedGaussian, x: Any) -> jax.Array:
     if x.ndim < 1 or x.shape[-1] != means.shape[-1]:
         raise ValueError(f"x: expected shape (..., {means.shape[-1]}), got {x.shape}")
     dtype = _checks.wider(_checks.working_dtype(x), _checks.working_dtype(means))
+    if isinstance(params, DiagonalGaussian):
+        return _log_joint_of_columns(*(a.astype(dtype) for a in (*map(jnp.asarray, params), x)))
     tied = isinstance(params, TiedGaussian)
     return _log_joint(tied, *(a.astype(dtype) for a in (means, covariances, priors, x)))
 
 
-def scores(params: Gaussian | TiedGaussian, x: Any) -> jax.Array:
+def scores(params: Gaussians, x: Any) -> jax.Array:
     """The same as `log_joint`: what the largest of predicts.
 
     Args:
-      params: a Gaussian or a TiedGaussian.
+      params: a Gaussian, a TiedGaussian or a DiagonalGaussian.
       x: `(..., d)`.
 
     Returns:
@@ -245,11 +249,11 @@ def scores(params: Gaussian | TiedGaussian, x: Any) -> jax.Array:
     return log_joint(params, x)
 
 
-def predict(params: Gaussian | TiedGaussian, x: Any) -> jax.Array:
+def predict(params: Gaussians, x: Any) -> jax.Array:
     """The class of the largest joint density; ties go to the lowest class.
 
     Args:
-      params: a Gaussian or a TiedGaussian.
+      params: a Gaussian, a TiedGaussian or a DiagonalGaussian.
       x: `(..., d)`.
 
     Returns:
@@ -266,11 +270,11 @@ def predict(params: Gaussian | TiedGaussian, x: Any) -> jax.Array:
     return jnp.argmax(log_joint(params, x), axis=-1).astype(jnp.int32)
 
 
-def log_density(params: Gaussian | TiedGaussian, x: Any) -> jax.Array:
+def log_density(params: Gaussians, x: Any) -> jax.Array:
     """log p(x), whatever the class: the logarithm of the sum of the joint densities.
 
     Args:
-      params: a Gaussian or a TiedGaussian.
+      params: a Gaussian, a TiedGaussian or a DiagonalGaussian.
       x: `(..., d)`.
 
     Returns:
@@ -287,11 +291,11 @@ def log_density(params: Gaussian | TiedGaussian, x: Any) -> jax.Array:
     return jax.nn.logsumexp(log_joint(params, x), axis=-1)
 
 
-def probabilities(params: Gaussian | TiedGaussian, x: Any) -> jax.Array:
+def probabilities(params: Gaussians, x: Any) -> jax.Array:
     """Bayes' rule: p(c | x) = p(x, c) / p(x).
 
     Args:
-      params: a Gaussian or a TiedGaussian.
+      params: a Gaussian, a TiedGaussian or a DiagonalGaussian.
       x: `(..., d)`.
 
     Returns:
@@ -308,11 +312,11 @@ def probabilities(params: Gaussian | TiedGaussian, x: Any) -> jax.Array:
     return jax.nn.softmax(log_joint(params, x), axis=-1)
 
 
-def log_probabilities(params: Gaussian | TiedGaussian, x: Any) -> jax.Array:
+def log_probabilities(params: Gaussians, x: Any) -> jax.Array:
     """The logarithm of `probabilities`, accurate where they underflow.
 
     Args:
-      params: a Gaussian or a TiedGaussian.
+      params: a Gaussian, a TiedGaussian or a DiagonalGaussian.
       x: `(..., d)`.
 
     Returns:
@@ -331,14 +335,12 @@ def log_probabilities(params: Gaussian | TiedGaussian, x: Any) -> jax.Array:
 
 @_words.keyed
 @functools.partial(jax.jit, static_argnames="num_samples")
-def sample(
-    key: jax.Array, params: Gaussian | TiedGaussian, num_samples: int
-) -> tuple[jax.Array, jax.Array]:
+def sample(key: jax.Array, params: Gaussians, num_samples: int) -> tuple[jax.Array, jax.Array]:
     """New examples with their classes.
 
     Args:
       key: a PRNG key.
-      params: a Gaussian or a TiedGaussian.
+      params: a Gaussian, a TiedGaussian or a DiagonalGaussian.
       num_samples: n, static.
 
     Returns:
@@ -358,6 +360,9 @@ def sample(
     label_key, noise_key = jax.random.split(key)
     y = jax.random.categorical(label_key, jnp.log(priors), shape=(num_samples,))
     noise = jax.random.normal(noise_key, (num_samples, means.shape[1]), means.dtype)
+    if isinstance(params, DiagonalGaussian):
+        deviation = jnp.sqrt(jnp.asarray(params.variances))
+        return means[y] + noise * deviation[y], y.astype(jnp.int32)
     if isinstance(params, TiedGaussian):
         return means[y] + dot(noise, _root(params.covariance)), y.astype(jnp.int32)
 
@@ -404,11 +409,11 @@ def to_linear(params: TiedGaussian) -> Linear:
 
 
 @jax.jit
-def to_quadratic(params: Gaussian | TiedGaussian) -> Quadratic:
+def to_quadratic(params: Gaussians) -> Quadratic:
     """The quadratic classifier of Gaussian classes: that of `qda`.
 
     Args:
-      params: a Gaussian or a TiedGaussian.
+      params: a Gaussian, a TiedGaussian or a DiagonalGaussian.
 
     Returns:
       A Quadratic; bias -inf for a class of prior 0. The form of a class is NaN where the dtype does
@@ -443,11 +448,12 @@ def _in_units(covariance: jax.Array) -> tuple[jax.Array, jax.Array, _linalg.Inve
 
 def _parts(params: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Means `(k, d)`, covariances `(k, d, d)` and priors `(k,)`."""
-    if not isinstance(params, Gaussian | TiedGaussian):
+    if not isinstance(params, Gaussians):
         raise TypeError(f"params: expected a Gaussian, got {type(params).__name__}")
     means, covariances, priors = (jnp.asarray(a) for a in params)
     k, d = means.shape if means.ndim == 2 else (0, 0)
-    shape = (d, d) if isinstance(params, TiedGaussian) else (k, d, d)
+    shapes = {TiedGaussian: (d, d), DiagonalGaussian: (k, d)}
+    shape = shapes.get(type(params), (k, d, d))
     if means.ndim != 2 or covariances.shape != shape or priors.shape != (k,):
         raise ValueError(
             f"params: expected a {type(params).__name__} of means (k, d), got means {means.shape}, "
@@ -456,6 +462,8 @@ def _parts(params: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
         )
     if isinstance(params, TiedGaussian):
         covariances = jnp.broadcast_to(covariances[None], (k, d, d))
+    if isinstance(params, DiagonalGaussian):
+        covariances = jax.vmap(jnp.diag)(covariances)
     return means, covariances, priors
 
 
@@ -464,6 +472,23 @@ def _root(covariance: jax.Array) -> jax.Array:
     unit, covariance, _ = _in_units(covariance)
     values, vectors = _linalg.eigh(covariance)
     return jnp.sqrt(jnp.maximum(values, 0))[:, None] * vectors.T / unit[None, :]
+
+
+@_platform.jit
+def _log_joint_of_columns(means, variances, priors, x):
+    rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+
+    def of_class(one):
+        mean, variance = one
+        seen = variance > 0
+        deviation = jnp.sqrt(jnp.where(seen, variance, 1))
+        z = jnp.where(seen[None, :], (rows - mean[None, :]) / deviation[None, :], 0)
+        # Of the deviation, whose square may leave the range.
+        logs = jnp.where(seen, 2 * jnp.log(deviation) + math.log(2 * math.pi), 0)
+        return -(jnp.sum(z * z, axis=1) + jnp.sum(logs)) / 2
+
+    each = jax.lax.map(of_class, (means, variances))
+    return (each.T + _bayes.log_of(priors)[None, :]).reshape(*x.shape[:-1], len(means))
 
 
 @functools.partial(_platform.jit, static_argnums=0)

@@ -21,7 +21,8 @@ import jax.numpy as jnp
 
 from jaxlin import _linalg
 from jaxlin._base import _checks, _invalid, _platform
-from jaxlin._moments import _bayes, _scatter, _statistics
+from jaxlin._data import _prepare
+from jaxlin._moments import _bayes, _columns, _scatter, _statistics
 from jaxlin._moments._scatter import Scatter
 from jaxlin.types import Info, Status
 
@@ -71,7 +72,22 @@ class RegressionMoments(NamedTuple):
     scatter: jax.Array
 
 
-Moments = TiedMoments | ClassMoments | RegressionMoments
+class ColumnMoments(NamedTuple):
+    """The classes' weights and means, and the squares about them, each column by itself.
+
+    weight: `(k,)`, sums of weights
+    rows: `(k,)` int32, rows of positive weight
+    mean: `(k, d)`, 0 without weight
+    scatter: `(k, d)`, the sums of w (x - mean)^2
+    """
+
+    weight: jax.Array
+    rows: jax.Array
+    mean: jax.Array
+    scatter: jax.Array
+
+
+Moments = TiedMoments | ClassMoments | RegressionMoments | ColumnMoments
 
 
 def tied(
@@ -150,6 +166,49 @@ def per_class(
     return ClassMoments(
         *_of_classes(True, x, y, num_classes, sample_weight, feature_mask, axis_name)
     )
+
+
+def per_column(
+    x: Any,
+    y: Any,
+    *,
+    num_classes: int | None = None,
+    sample_weight: Any = None,
+    feature_mask: Any = None,
+    axis_name: str | None = None,
+) -> ColumnMoments:
+    """Class weights and means, and squares column by column: for `naive_bayes`.
+
+    Args:
+      x: `(n, d)`.
+      y: `(n,)` class indices.
+      num_classes: k, static; eagerly by default 1 + the largest label with weight.
+      sample_weight: `(n,)`, nonnegative.
+      feature_mask: `(d,)` bool; a masked column is 0 throughout.
+      axis_name: static; the mesh axis over which the rows are dealt, inside `jax.shard_map`: see
+        `distributed`.
+
+    Returns:
+      ColumnMoments. O(n k d), two passes over x.
+
+    Raises:
+      ValueError: shapes that do not fit; eagerly also data that are not valid.
+      TypeError: dtypes of the wrong kind.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from jaxlin import moments
+      >>> m = moments.per_column(jnp.array([[0.0], [2.0], [5.0]]), jnp.array([0, 0, 1]))
+      >>> m.mean.tolist(), m.scatter.tolist()
+      ([[1.0], [5.0]], [[2.0], [0.0]])
+    """
+    data = _checks.table(
+        x, y, sample_weight=sample_weight, feature_mask=feature_mask, axis_name=axis_name
+    )
+    k = _checks.number_of_classes(num_classes, y, sample_weight)
+    columns, info = _of_columns(data, k)
+    _invalid.raise_if_invalid(info, data, num_classes=k)
+    return ColumnMoments(*columns)
 
 
 def from_data(
@@ -245,6 +304,8 @@ def merge(a: Moments, b: Moments) -> Moments:
       [[2.0]]
     """
     _alike(a, b)
+    if isinstance(a, ColumnMoments):
+        return ColumnMoments(*_columns.combine(_columns.Columns(*a), _columns.Columns(*b)))
     return type(a)(*_merge(_scatter.of_moments(a), _scatter.of_moments(b)))
 
 
@@ -266,6 +327,8 @@ def subtract(whole: Moments, part: Moments) -> Moments:
       [2.0, 0.0]
     """
     _alike(whole, part)
+    if isinstance(whole, ColumnMoments):
+        return ColumnMoments(*_columns.remove(_columns.Columns(*whole), _columns.Columns(*part)))
     return type(whole)(*_subtract(_scatter.of_moments(whole), _scatter.of_moments(part)))
 
 
@@ -300,6 +363,14 @@ def _classes(data, k, per_class):
     return _shown(s, valid)
 
 
+@functools.partial(_platform.jit, static_argnums=1)
+def _of_columns(data, k):
+    rows, total, valid = _prepare.prepare(data, num_classes=k)
+    s = _columns.of_rows(_scatter.in_units(rows), k, jnp.where(valid, total, 0))
+    columns, held = _columns.in_users_units(s)
+    return _told(*columns, valid & held)
+
+
 @_platform.jit
 def _regression(data):
     s, _, total, valid = _statistics.of_data(data, None)
@@ -309,8 +380,12 @@ def _regression(data):
 
 def _shown(s: Scatter, valid: jax.Array) -> tuple[tuple, Info]:
     weight, rows, means, scatter = _plain(s)
+    return _told(weight, rows, means, scatter, valid)
+
+
+def _told(weight, rows, means, scatter, valid) -> tuple[tuple, Info]:
     valid &= jnp.isfinite(jnp.sum(weight))
-    nan = jnp.where(valid, 0, jnp.nan).astype(s.weight.dtype)
+    nan = jnp.where(valid, 0, jnp.nan).astype(weight.dtype)
     status = jnp.where(valid, Status.CONVERGED, Status.INVALID_DATA).astype(jnp.int32)
     return (weight + nan, rows, means + nan, scatter + nan), Info(status, jnp.int32(0), nan, nan)
 

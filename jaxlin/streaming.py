@@ -176,10 +176,8 @@ def fit(
     if num_classes is None:
         num_classes = options.pop("num_classes", None)
     traits = _traits.of(fit)
-    kinks = {name: options.pop(name, None) for name in ("l1", "groups", "num_groups")}
-    asked = _size.is_asked(**kinks)
     if traits.moments is not None:
-        if asked:
+        if options.pop("l1", None) is not None:
             raise TypeError("l1: not for closed forms; of a stream logistic and softmax take it")
         for name, given in {"state": state, "each": each, "checkpoint": checkpoint}.items():
             if given is not None:
@@ -189,11 +187,12 @@ def fit(
     if traits.loss is None:
         raise TypeError(
             f"fit: {getattr(fit, '__module__', '')}.{getattr(fit, '__name__', fit)} cannot be "
-            "streamed; logistic, softmax, lda, qda, least_squares and gaussian can"
+            "streamed; logistic, softmax, lda, qda, least_squares, gaussian and naive_bayes can"
         )
+    kinks = {name: options.pop(name, None) for name in ("l1", "groups", "num_groups")}
     kept = _archive.Kept(checkpoint, state, each)
     with contextlib.closing(_bar.Bar(progress)) as bar:
-        if asked:
+        if _size.is_asked(**kinks):
             return _streamed.fit(fit, source, num_classes, kept, bar, **kinks, **options)
         return _descent.fit(fit, source, num_classes, kept, bar, **options)
 

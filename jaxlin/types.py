@@ -79,6 +79,19 @@ class TiedGaussian(NamedTuple):
     priors: jax.Array
 
 
+class DiagonalGaussian(NamedTuple):
+    """Gaussian classes whose columns are independent; a column of variance 0 is not seen.
+
+    means: `(k, d)`
+    variances: `(k, d)`
+    priors: `(k,)`, sum 1
+    """
+
+    means: jax.Array
+    variances: jax.Array
+    priors: jax.Array
+
+
 class Ordinal(NamedTuple):
     """Classes in order along one score: P(y <= j) = sigmoid(thresholds[j] - weights . x).
 

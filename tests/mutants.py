@@ -2758,13 +2758,13 @@ FAULTS = [
             "the gaps do not bend",
             "share * left / taken**2",
             "share * left / taken",
-            "ordinal::the_covariance_is_the_inverse",
+            "ordinal::the_covariance_is_the_inverse_of_the_curvature",
         ),
         (
             "the covariance is not of sums",
             "half = _linalg.half_solve(factor, back.T) / jnp.sqrt(jnp.where(total > 0, total, 1))",
             "half = _linalg.half_solve(factor, back.T)",
-            "ordinal::the_covariance_is_the_inverse",
+            "ordinal::the_covariance_is_the_inverse_of_the_curvature",
         ),
     ),
     *of(

@@ -37,6 +37,7 @@ from jaxlin import (
     metrics,
     moments,
     multiclass,
+    naive_bayes,
     ordinal,
     pairwise,
     perceptron,
@@ -51,6 +52,7 @@ from jaxlin import (
 )
 from jaxlin._base import _checks
 from jaxlin.types import (
+    DiagonalGaussian,
     Gaussian,
     Hyperplane,
     Info,
@@ -583,6 +585,10 @@ def ordinals(rng: np.random.Generator) -> Ordinal:
     return Ordinal(rng.normal(size=D), np.sort(rng.normal(size=K - 1)))
 
 
+def diagonal_gaussians(rng: np.random.Generator) -> DiagonalGaussian:
+    return DiagonalGaussian(rng.normal(size=(K, D)), positive(K, D)(rng), np.full(K, 1 / K))
+
+
 def quadratics(rng: np.random.Generator) -> Quadratic:
     return Quadratic(-covariance(K)(rng), rng.normal(size=(K, D)), rng.normal(size=K))
 
@@ -597,10 +603,14 @@ def some_moments(of: Callable, targets: Callable) -> Callable[[np.random.Generat
 
 TIED = some_moments(functools.partial(moments.tied, num_classes=K), classes(K, N))
 PER_CLASS = some_moments(functools.partial(moments.per_class, num_classes=K), classes(K, N))
+PER_COLUMN = some_moments(functools.partial(moments.per_column, num_classes=K), classes(K, N))
 REGRESSION = some_moments(moments.regression, normal(N))
 CASES |= {
-    "moments.merge": [case(moments.merge, TIED, TIED), case(moments.merge, PER_CLASS, PER_CLASS)],
-    "moments.subtract": [case(moments.subtract, TIED, TIED)],
+    "moments.merge": [case(moments.merge, part, part) for part in (TIED, PER_CLASS, PER_COLUMN)],
+    "moments.subtract": [case(moments.subtract, part, part) for part in (TIED, PER_COLUMN)],
+    "naive_bayes.fit_from_moments": [
+        case(functools.partial(naive_bayes.fit_from_moments, naive_bayes.fit_gaussian), PER_COLUMN)
+    ],
     "moments.regression": [case(moments.regression, normal(N, D), normal(N))],
     "ordinal.covariance": [
         case(
@@ -638,12 +648,13 @@ CASES |= {
             a_key,
             params,
         )
-        for params in (gaussians, tied_gaussians)
+        for params in (gaussians, tied_gaussians, diagonal_gaussians)
     ],
     "gaussian.to_linear": [case(gaussian.to_linear, tied_gaussians)],
     "gaussian.to_quadratic": [
         case(gaussian.to_quadratic, gaussians),
         case(gaussian.to_quadratic, tied_gaussians),
+        case(gaussian.to_quadratic, diagonal_gaussians),
     ],
 }
 for _name in ("tied", "per_class", "from_data"):
@@ -802,7 +813,7 @@ JOINT = ("log_joint", "scores", "log_density", "predict", "probabilities", "log_
 for _name in JOINT:
     CASES[f"gaussian.{_name}"] = [
         case(getattr(gaussian, _name), params, normal(N, D))
-        for params in (gaussians, tied_gaussians)
+        for params in (gaussians, tied_gaussians, diagonal_gaussians)
     ]
 for _name in ("scores", "predict", "probabilities", "log_probabilities"):
     CASES[f"ordinal.{_name}"] = [case(getattr(ordinal, _name), ordinals, normal(N, D))]
@@ -826,7 +837,14 @@ for _name in ("scores", "predict", "probabilities", "log_probabilities"):
 
 # The keywords that every fit has, and how many trailing axes of a field run over features.
 SHARED = {"num_classes", "sample_weight", "feature_mask"}
-FEATURE_AXES = {"weights": 1, "means": 1, "quadratic": 2, "covariances": 2, "covariance": 2}
+FEATURE_AXES = {
+    "weights": 1,
+    "means": 1,
+    "variances": 1,
+    "quadratic": 2,
+    "covariances": 2,
+    "covariance": 2,
+}
 
 
 def take_features(params: Any, keep: Any) -> Any:
@@ -912,6 +930,7 @@ class Fit:
     weights_count: whether a weight of 2 is the row twice
     scale_free: whether all weights twice as large change nothing
     whole: whether all laws are checked; some suffice for a variant, whose front end is the same
+    of_x: what makes of an example's x one that the fit takes
     """
 
     call: Callable
@@ -919,13 +938,24 @@ class Fit:
     weights_count: bool
     whole: bool
     scale_free: bool = True
+    of_x: Callable = np.asarray
 
     def __call__(self, x: Any, y: Any, weight: Any, mask: Any, **options: Any) -> tuple:
         return self.call(x, y, sample_weight=weight, feature_mask=mask, **options)
 
     def draw(self, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         rng = np.random.default_rng(seed)
-        return *overlapping(rng, self.num_classes), some_weights(rng), np.ones(D, bool)
+        x, y = overlapping(rng, self.num_classes)
+        return self.of_x(x), y, some_weights(rng), np.ones(D, bool)
+
+
+# Fits to counts, and what makes such of numbers. What they are told has no other origin or units.
+COUNTS: dict[str, Callable] = {
+    "naive_bayes.fit_bernoulli": lambda x: (x > 0).astype(float),
+    "naive_bayes.fit_multinomial": np.abs,
+    "naive_bayes.fit_categorical": np.abs,
+    "naive_bayes.fit_complement": np.abs,
+}
 
 
 def _fits() -> dict[str, Fit]:
@@ -935,16 +965,19 @@ def _fits() -> dict[str, Fit]:
         known = inspect.signature(f).parameters
         many = "num_classes" in known
         # Given from the start, so that a sweep over it needs no other program.
-        options = {"max_steps": 1000} if "max_steps" in known else {}
+        options: dict[str, Any] = {"max_steps": 1000} if "max_steps" in known else {}
         if "l2" in known and known["l2"].default is inspect.Parameter.empty:
             options["l2"] = 0.1
+        if name == "naive_bayes.fit_categorical":
+            options |= {"groups": np.array([0, 0, 1]), "num_groups": 2}
         fits[name] = Fit(
             call=functools.partial(f, **options, **({"num_classes": K} if many else {})),
             num_classes=K if many else 2,
             weights_count=not name.startswith("perceptron."),
             # A Gaussian is what lda and qda are made of.
             whole=not name.startswith("gaussian."),
-            scale_free=name not in ("logistic.fit_firth", "centroids.fit"),
+            scale_free=name not in ("logistic.fit_firth", "centroids.fit", *COUNTS),
+            of_x=COUNTS.get(name, np.asarray),
         )
     fits[LBFGS] = Fit(
         functools.partial(logistic.fit, solver=solvers.lbfgs, max_steps=1000), 2, True, False

@@ -51,6 +51,9 @@ MANY = settings(max_examples=60, deadline=None)
 WALKS = {name for name, fit in FITS.items() if not fit.weights_count}
 PER_CLASS = {"qda.fit", "gaussian.fit"}
 OPTIMA = [name for name in public.NAMES if (getattr(name, "values", [name])[0]) not in WALKS]
+# Counts have an origin, axes and units of their own; columns that are independent have axes.
+COUNTED = {*public.COUNTS, "naive_bayes.fit_gaussian"}
+FREE = [name for name in OPTIMA if (getattr(name, "values", [name])[0]) not in COUNTED]
 
 
 # Each column is measured beside the spreads of all: they share their unit, and one more counts.
@@ -230,10 +233,10 @@ def _alone_or_among_others(name, dtype, seed):
 
 
 test_neither_order_nor_origin_nor_axes_matter, test_axes_often = profiles(
-    OPTIMA, _no_origin_no_order_no_axes
+    FREE, _no_origin_no_order_no_axes
 )
 test_neither_units_nor_idle_columns_matter, test_units_often = profiles(
-    [name for name in OPTIMA if getattr(name, "values", [name])[0] not in BESIDE_ALL],
+    [name for name in FREE if getattr(name, "values", [name])[0] not in BESIDE_ALL],
     _no_units_no_idle_columns,
 )
 test_names_of_classes_do_not_matter, test_names_often = profiles(public.NAMES, _no_names)
@@ -241,7 +244,7 @@ test_a_weight_of_two_is_the_row_twice, test_weights_often = profiles(
     OPTIMA, _a_weight_of_two_is_the_row_twice
 )
 test_a_column_twice_is_the_column, test_columns_often = profiles(
-    [name for name in OPTIMA if not has_units(name) and "svm." not in name],
+    [name for name in FREE if not has_units(name) and "svm." not in name],
     _a_column_twice_is_the_column,
 )
 test_alone_or_among_others, test_alone_often = profiles(public.NAMES, _alone_or_among_others)
@@ -318,7 +321,7 @@ def _in_units(params, units):
     return {field: one(field, np.asarray(leaf)) for field, leaf in params._asdict().items()}
 
 
-@pytest.mark.parametrize("name", [name for name in OPTIMA if not has_units(name)])
+@pytest.mark.parametrize("name", [name for name in FREE if not has_units(name)])
 @pytest.mark.parametrize("dtype", [np.float64, public.thorough(np.float32)])
 @FEW
 @given(SEEDS)
@@ -340,13 +343,16 @@ def test_units_of_powers_of_two_change_no_bit(name, dtype, seed):
 OWN_UNITS = {"updates", "perceptron"} | {"features.cosine", "gaussian.sample"}
 # What takes a fit is as that fit is, and the example's has none of its own.
 OWN_UNITS |= {"resample", "probes"}
+OWN_UNITS |= {*public.COUNTS, "naive_bayes.fit_gaussian", "features.one_hot"}
 # Densities and determinants know the units, as their logarithms do.
 DENSITIES = {"gaussian.log_joint", "gaussian.scores", "gaussian.log_density"}
 DENSITIES |= {"gaussian.probabilities", "gaussian.log_probabilities"}
 LIKELIHOODS = {"lda.fit", "qda.fit", "gaussian.fit", "gaussian.fit_tied", "logistic.fit_firth"}
 # What hands out squares of the units of x, which leave the range of float32 sooner than x does.
 SQUARES = {"qda.fit", "gaussian.fit", "gaussian.fit_tied"}
-SQUARES |= {f"moments.{of}" for of in ("tied", "per_class", "from_data", "regression")}
+SQUARES |= {
+    f"moments.{of}" for of in ("tied", "per_class", "per_column", "from_data", "regression")
+}
 POWERS = {"mean": 1, "scale": 1, "x": 1, "w": -1}
 TINY = 2.0**-126
 PARAMS = (Gaussian, Hyperplane, Linear, Ordinal, Pairwise, Quadratic, TiedGaussian)

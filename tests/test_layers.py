@@ -17,6 +17,7 @@ LAYERS += ["_nonsmooth", "_margin", "_infer", "_cli"]
 VOCABULARY = ["types", "labels", "linear", "quadratic", "pairwise", "losses", "updates", "features"]
 VOCABULARY += ["metrics", "moments", "gaussian", "ordinal", "datasets", "solvers"]
 METHODS = [
+    "naive_bayes",
     "perceptron",
     "least_squares",
     "fisher",

@@ -11,6 +11,7 @@ import pytest
 import sklearn
 import sklearn.metrics as peers
 import sklearn.multiclass as schemes
+import sklearn.naive_bayes as sk_bayes
 import sklearn.svm as machines
 from sklearn import (
     covariance,
@@ -37,6 +38,7 @@ from jaxlin import (
     losses,
     metrics,
     multiclass,
+    naive_bayes,
     perceptron,
     qda,
     resample,
@@ -242,6 +244,41 @@ def _nearest_centroid(d):
     return theirs.predict(d.x), jaxlin.predict(ours, d.x)
 
 
+def _bayes(ours, theirs, x, d):
+    fitted, _ = ours(x, d.three)
+    return theirs.fit(x, d.three).predict_proba(x), jaxlin.probabilities(fitted, x)
+
+
+def _bayes_of_numbers(d):
+    return _bayes(naive_bayes.fit_gaussian, sk_bayes.GaussianNB(), d.x, d)
+
+
+def _bayes_of_counts(d):
+    x = np.round(np.abs(d.x))
+    return _bayes(naive_bayes.fit_multinomial, sk_bayes.MultinomialNB(), x, d)
+
+
+def _bayes_of_others(d):
+    x = np.round(np.abs(d.x))
+    fitted, _ = naive_bayes.fit_complement(x, d.three)
+    theirs = sk_bayes.ComplementNB().fit(x, d.three)
+    return theirs.predict_joint_log_proba(x), jaxlin.scores(fitted, x)
+
+
+def _bayes_of_bits(d):
+    x = (d.x > 0).astype(float)
+    return _bayes(naive_bayes.fit_bernoulli, sk_bayes.BernoulliNB(binarize=None), x, d)
+
+
+def _bayes_of_categories(d):
+    codes = (d.x > 0).astype(int)
+    sizes = (2,) * codes.shape[1]
+    x, groups = features.one_hot(codes, sizes=sizes), np.repeat(np.arange(len(sizes)), sizes)
+    fitted, _ = naive_bayes.fit_categorical(x, d.three, groups=groups)
+    theirs = sk_bayes.CategoricalNB().fit(codes, d.three)
+    return theirs.predict_proba(codes), jaxlin.probabilities(fitted, x)
+
+
 def _shrunken_centroids(d):
     theirs = neighbors.NearestCentroid(shrink_threshold=1.0).fit(d.x, d.three)
     ours, _ = centroids.fit(d.x, d.three, threshold=1.0)
@@ -362,6 +399,11 @@ CONVERSIONS = {
         _shrunk_quadratic_discriminants,
     ],
     "NearestCentroid": [_nearest_centroid, _shrunken_centroids],
+    "GaussianNB": [_bayes_of_numbers],
+    "MultinomialNB": [_bayes_of_counts],
+    "ComplementNB": [_bayes_of_others],
+    "BernoulliNB": [_bayes_of_bits],
+    "CategoricalNB": [_bayes_of_categories],
     "OneVsRestClassifier": [_one_vs_rest],
     "OneVsOneClassifier": [_one_vs_one],
     "LedoitWolf": [_shrinkage],

@@ -28,6 +28,7 @@ FIELDS = {
     "Gaussian": ("means", "covariances", "priors"),
     "TiedGaussian": ("means", "covariance", "priors"),
     "Pairwise": ("weights", "bias"),
+    "DiagonalGaussian": ("means", "variances", "priors"),
     "Ordinal": ("weights", "thresholds"),
     "Info": ("status", "steps", "objective", "residual"),
 }

@@ -10,7 +10,16 @@ from typing import Any
 import jax
 
 from jaxlin import gaussian, linear, ordinal, pairwise, quadratic
-from jaxlin.types import Gaussian, Hyperplane, Linear, Ordinal, Pairwise, Quadratic, TiedGaussian
+from jaxlin.types import (
+    DiagonalGaussian,
+    Gaussian,
+    Hyperplane,
+    Linear,
+    Ordinal,
+    Pairwise,
+    Quadratic,
+    TiedGaussian,
+)
 
 _MODELS: dict[type, ModuleType] = {
     Hyperplane: linear,
@@ -20,6 +29,7 @@ _MODELS: dict[type, ModuleType] = {
     Quadratic: quadratic,
     Gaussian: gaussian,
     TiedGaussian: gaussian,
+    DiagonalGaussian: gaussian,
 }
 
 

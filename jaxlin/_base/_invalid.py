@@ -19,6 +19,7 @@ def raise_if_invalid(
     positive: dict[str, tuple[Any, str]] | None = None,
     finite: dict[str, Any] | None = None,
     fractions: dict[str, Any] | None = None,
+    of_x: tuple[float, float] | None = None,
 ) -> None:
     """Raise a ValueError that says what is wrong, if all is concrete and the status INVALID_DATA.
 
@@ -30,6 +31,7 @@ def raise_if_invalid(
       positive: named values that must be finite and positive, each with what to do about a 0.
       finite: named values that must be finite; those of `(n,)` where there is weight.
       fractions: named values that must lie in [0, 1].
+      of_x: between what x must lie, where there is weight.
     """
     if not (
         _checks.concrete(info.status) and np.any(np.asarray(info.status) == Status.INVALID_DATA)
@@ -38,7 +40,7 @@ def raise_if_invalid(
     # Under `jax.grad` a status may be concrete that comes of values that are not.
     if not _checks.concrete((data, nonnegative, positive, finite, fractions)):
         return
-    problems = _row_problems(data, num_classes)
+    problems = _row_problems(data, num_classes, of_x)
     problems += _value_problems(data, nonnegative or {}, finite or {}, fractions or {})
     for name, (value, advice) in (positive or {}).items():
         given = _as_seen(value, data)
@@ -52,7 +54,9 @@ def raise_if_invalid(
     raise ValueError("; ".join(problems) or beyond)
 
 
-def _row_problems(data: Table, num_classes: int | None) -> list[str]:
+def _row_problems(
+    data: Table, num_classes: int | None, of_x: tuple[float, float] | None
+) -> list[str]:
     dtype = _checks.working_dtype(data.x)
     n, _ = data.x.shape
     weight = np.ones(n) if data.sample_weight is None else np.asarray(data.sample_weight)
@@ -73,6 +77,11 @@ def _row_problems(data: Table, num_classes: int | None) -> list[str]:
             f"not finite, or larger in size than {limit:.1e}",
         ),
     ]
+    if of_x is not None:
+        low, high = of_x
+        outside = ((x < low) | (x > high)) & present[:, None]
+        said = "negative" if high == math.inf else f"not in [{low:g}, {high:g}]"
+        problems.append(offences("x", x, outside, said))
     if y.dtype.kind == "f":
         live = present.reshape((n,) + (1,) * (y.ndim - 1))
         outside = ~((y >= 0) & (y <= 1)) if num_classes is not None else ~np.isfinite(y)

@@ -18,6 +18,7 @@ class Traits(NamedTuple):
     method: an `_iterate.Method`, of a solver
     nothing: `(k, d, dtype)` -> zeros in the place of the params
     lean: whether it is one of those that `_lean` may make so
+    counts: whether no entry of x may be negative
     log_odds: whether the scores are log-odds, so that probabilities mean something
     together: `(shape, dtype, options)` -> whether lanes of one x of this shape are found together,
       in products with x, so that none holds a matrix
@@ -30,6 +31,7 @@ class Traits(NamedTuple):
     method: Any = None
     nothing: Callable[[int, int, Any], Any] | None = None
     lean: bool = False
+    counts: bool = False
     log_odds: bool = False
     together: Callable[[tuple[int, ...], Any, dict[str, Any]], bool] | None = None
 
@@ -49,7 +51,7 @@ def of(f: Callable) -> Traits:
 def passed_on(fit: Callable) -> dict[str, Any]:
     """What a fit made of another offers as that does."""
     traits = of(fit)
-    names = ("nothing", "lean", "log_odds", "together")
+    names = ("nothing", "lean", "counts", "log_odds", "together")
     return {name: getattr(traits, name) for name in names}
 
 

@@ -5,7 +5,7 @@ Shapes: `k` classes, `d` features.
 
 import functools
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -33,6 +33,16 @@ class Options(NamedTuple):
     priors: jax.Array | None = None
     shrinkage: jax.Array | None = None
     pooling: jax.Array | None = None
+
+
+class Counted(Protocol):
+    """Statistics of classes: the sum of each one's weights `(k,)`, and its rows with weight."""
+
+    @property
+    def weight(self) -> jax.Array: ...
+
+    @property
+    def rows(self) -> jax.Array: ...
 
 
 def options(dtype: Any, k: int, *, priors=None, shrinkage=0.0, pooling=0.0) -> Options:
@@ -87,7 +97,7 @@ def no_degrees(s: Scatter, divisor: str) -> jax.Array:
     return jnp.sum(s.weight) <= (number if divisor == "n-k" else 0)
 
 
-def valid_options(given: Options, s: Scatter) -> jax.Array:
+def valid_options(given: Options, s: Counted) -> jax.Array:
     """Fractions in [0, 1]; priors nonnegative, with one above 0 among the classes present."""
     valid = jnp.bool_(True)
     for fraction in (given.shrinkage, given.pooling):
@@ -107,7 +117,7 @@ def number_of_features(s: Scatter, mask: Any) -> jax.Array:
     return jnp.asarray(d, s.weight.dtype)
 
 
-def class_priors(given: Options, s: Scatter) -> jax.Array:
+def class_priors(given: Options, s: Counted) -> jax.Array:
     """The priors of the classes present, sum 1: given, or their parts of the weight."""
     share = s.weight if given.priors is None else jnp.where(s.rows > 0, given.priors, 0)
     total = jnp.sum(share)
@@ -171,7 +181,7 @@ def few_degrees(s: Scatter, given: Options, mask: Any) -> jax.Array:
 
 
 def verdict(
-    s: Scatter, valid: jax.Array, small: jax.Array, solved: jax.Array, objective: jax.Array
+    s: Counted, valid: jax.Array, small: jax.Array, solved: jax.Array, objective: jax.Array
 ) -> Info:
     """A closed form has `solved` its equations unless something is wrong; its residual is 0.
 

@@ -14,6 +14,7 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxlin import (
     calibration,
@@ -51,6 +52,10 @@ FITS: dict[str, tuple[Callable, tuple[int, ...]]] = {
     "logistic.fit, 50,000 rows": (logistic.fit, LARGE),
     "logistic.fit_firth": (logistic.fit_firth, SMALL),
     "naive_bayes.fit_bernoulli": (partial(naive_bayes.fit_bernoulli, num_classes=3), SMALL),
+    "naive_bayes.fit_categorical": (
+        partial(naive_bayes.fit_categorical, num_classes=3, groups=np.arange(10) // 2),
+        SMALL,
+    ),
     "naive_bayes.fit_complement": (partial(naive_bayes.fit_complement, num_classes=3), SMALL),
     "naive_bayes.fit_gaussian": (partial(naive_bayes.fit_gaussian, num_classes=3), SMALL),
     "naive_bayes.fit_multinomial": (partial(naive_bayes.fit_multinomial, num_classes=3), SMALL),

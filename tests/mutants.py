@@ -1839,7 +1839,7 @@ FAULTS = [
         ),
     ),
     *of(
-        "logistic.py",
+        "_smooth/_record.py",
         (
             "the other class",
             "sign = jnp.where(y > 0, 1, -1).astype(scores.dtype)[None]\n    tight",
@@ -1852,6 +1852,9 @@ FAULTS = [
             "tight = ((y > 0) & (y < 0))[None]",
             "logistic::soft_labels_are_never_separated",
         ),
+    ),
+    *of(
+        "logistic.py",
         (
             "one class will do",
             "limit, valid, zero & one, (data",
@@ -3022,8 +3025,8 @@ FAULTS = [
         ),
         (
             "numbers for data that are not valid",
-            "nan = jnp.where(valid, 0, jnp.nan).astype(s.weight.dtype)",
-            "nan = jnp.where(valid, 0, 0).astype(s.weight.dtype)",
+            "nan = jnp.where(valid, 0, jnp.nan).astype(weight.dtype)",
+            "nan = jnp.where(valid, 0, 0).astype(weight.dtype)",
             "closed_forms::moments_of_data_that_are_not_valid_are_nan",
         ),
     ),

@@ -328,6 +328,7 @@ CASES: dict[str, list[Case]] = {
     "datasets.gaussians": [case(lambda key: datasets.gaussians(key, N, D), a_key)],
     "datasets.ball": [case(lambda key: datasets.ball(key, N, D), a_key)],
     "datasets.moons": [case(lambda key: datasets.moons(key, N), a_key)],
+    "features.one_hot": [case(features.one_hot, classes(K, N, 2), sizes=(K, 2))],
     "features.polynomial": [case(features.polynomial, normal(N, D), degree=2)],
     "features.ball_hyperplane": [case(features.ball_hyperplane, normal(D), positive())],
     "features.fourier": [case(lambda key: features.fourier(key, D, num_features=5), a_key)],
@@ -657,7 +658,7 @@ CASES |= {
         case(gaussian.to_quadratic, diagonal_gaussians),
     ],
 }
-for _name in ("tied", "per_class", "from_data"):
+for _name in ("tied", "per_class", "per_column", "from_data"):
     CASES[f"moments.{_name}"] = [
         case(getattr(moments, _name), normal(N, D), classes(K, N), num_classes=K)
     ]

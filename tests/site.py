@@ -1,7 +1,9 @@
-"""The API reference, a static site made of the docstrings: `python -m tests.site [FOLDER]`.
+"""The guide and the reference, a static site of both: `python -m tests.site [FOLDER]`.
 
-pdoc does nearly all of it. Its own command shows a few things as Python holds them and not as a
-reader knows them, and no setting changes that. So they are put right here, in pdoc's objects,
+The guide is `notebooks/guide`, a page a file; the reference is made of the docstrings. They share
+navigation and search, and what the guide names in `code` is a link to its docstring. pdoc does
+nearly all of it. Its own command shows a few things as Python holds them and not as a reader knows
+them, and no setting changes that. So they are put right here, in pdoc's objects,
 before the pages are written: the default `<PjitFunction of <function hinge>>`, the type
 `jax.jaxlib._jax.Array`, fields of NamedTuples said to be "Alias for field number 0" while the lines
 on them in the docstring run together, the members of an enumeration without their meaning, lines
@@ -14,6 +16,7 @@ import inspect
 import pathlib
 import re
 import sys
+import types
 from typing import Any
 
 import jinja2
@@ -23,6 +26,11 @@ from pdoc.render_helpers import linkify as link_full_names
 
 import jaxlin
 
+GUIDE = pathlib.Path(__file__).parent.parent / "notebooks" / "guide"
+# In the order in which they are read.
+PAGES = ["start", "methods", "conventions", "many", "choosing", "inference", "derivatives", "scale"]
+PAGES += ["recipes", "scikit-learn", "r", "command-line", "faq", "benchmarks", "contributing"]
+PAGES += ["changes"]
 PRIVATE_NAMES = {
     r"(jax\.)?jaxlib\._jax\.": "jax.",
     r"jax\._src\.mesh\.": "jax.sharding.",
@@ -121,7 +129,8 @@ def linkify(
         page = modules.get(f"jaxlin.{short}")
         if page is None or (name and name not in page.members):
             return match[0]
-        folder = "jaxlin/" if here == "jaxlin" else ""
+        folder = {"jaxlin": "jaxlin/", "guide": "jaxlin/"}.get(here, "")
+        folder = "../jaxlin/" if here.startswith("guide.") else folder
         anchor, label = (f"#{name}", f"{short}.{name}") if name else ("", short)
         return f'<code><a href="{folder}{short}.html{anchor}">{label}</a>{rest}</code>'
 
@@ -129,22 +138,59 @@ def linkify(
     return markupsafe.Markup(SHORT_NAME.sub(link, linked))
 
 
+def heading(name: str) -> str:
+    """The title of a page of the guide."""
+    return (GUIDE / f"{name}.md").read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
+
+
+def guide() -> dict[str, pdoc.doc.Module]:
+    """The pages of the guide, as modules that hold nothing but a docstring."""
+
+    def page(name: str, text: str) -> pdoc.doc.Module:
+        module = types.ModuleType(name, re.sub(r"\]\(([\w-]+)\.md", r"](\1.html", text))
+        module.__dict__["__docformat__"] = "markdown"
+        return pdoc.doc.Module(module)
+
+    contents = "\n".join(f"- [{heading(name)}](guide/{name}.html)" for name in PAGES)
+    first = (
+        "# jaxlin\n\nLinear classifiers as pure JAX functions: every fit can be jitted, vmapped, "
+        "differentiated and sharded, and says, as data, whether it succeeded.\n\n## Guide\n\n"
+        f"{contents}\n\n## Reference\n\n[All modules](jaxlin.html), a page each.\n"
+    )
+    texts = {name: (GUIDE / f"{name}.md").read_text(encoding="utf-8") for name in PAGES}
+    return {"guide": page("guide", first)} | {
+        f"guide.{name}": page(f"guide.{name}", text) for name, text in texts.items()
+    }
+
+
+def as_guide(name: str, text: str) -> str:
+    """A page of the guide, without what pdoc says of a module."""
+    title = heading(name.removeprefix("guide.")) if "." in name else "jaxlin"
+    text = text.replace(f"{name} API documentation", f"{title} · jaxlin" if "." in name else title)
+    return re.sub(r'<h1 class="modulename">.*?</h1>', "", text, flags=re.DOTALL)
+
+
 def build(folder: pathlib.Path) -> None:
     """Write the site, as `pdoc.pdoc` does, of objects that were put right."""
     pdoc.render.configure(docformat="google", footer_text=f"jaxlin {jaxlin.__version__}")
     pdoc.render.env.filters["linkify"] = linkify
-    names = pdoc.extract.walk_specs(["jaxlin"])
+    names = pdoc.extract.walk_specs(["jaxlin", "jaxlin.estimators"])
     modules = {name: pdoc.doc.Module.from_name(name) for name in names}
     for module in modules.values():
         mend(module)
     contents = [f"- `{n}`: {m.docstring.splitlines()[0]}" for n, m in modules.items() if "." in n]
     modules["jaxlin"].docstring += "\n\n" + "\n".join(contents)
+    modules = guide() | modules
 
     pages = {
         f"{n.replace('.', '/')}.html": pdoc.render.html_module(m, modules)
         for n, m in modules.items()
     }
-    pages["index.html"] = pdoc.render.html_index(modules)
+    for name in modules:
+        if name.startswith("guide"):
+            path = f"{name.replace('.', '/')}.html"
+            pages[path] = as_guide(name, pages[path])
+    pages["index.html"] = '<meta http-equiv="refresh" content="0; url=guide.html"/>\n'
     pages["search.js"] = pdoc.render.search_index(modules)
     for path, text in pages.items():
         page = folder / path

@@ -24,6 +24,8 @@ from tests.public import FITS
 SWEEPS = {
     "shrinkage": 0.3,
     "pooling": 0.3,
+    "alpha": 0.3,
+    "smoothing": 0.3,
     "l2": 0.3,
     "tol": 1e-3,
     "step_size": 0.25,

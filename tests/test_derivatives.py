@@ -395,7 +395,7 @@ def test_what_is_not_valid_raises_in_no_derivative(wrong):
 
 @pytest.mark.parametrize("fit", [logistic.fit, functools.partial(softmax.fit, num_classes=2)])
 def test_of_separable_data_the_derivative_is_nan_and_masked_it_is_0(fit):
-    """As the README has it: there is no optimum, so the derivative is not 0."""
+    """As the guide has it: there is no optimum, so the derivative is not 0."""
 
     def size(x, masked):
         params, info = fit(x, jnp.array([0, 0, 1, 1]))

@@ -31,6 +31,7 @@ from jaxlin import (
     svm,
 )
 from jaxlin.types import (
+    DiagonalGaussian,
     Gaussian,
     Hyperplane,
     Linear,
@@ -313,7 +314,8 @@ def _in_units(params, units):
     """Params in other units of the features: means and spreads grow with them, weights shrink."""
 
     def one(field, leaf):
-        grows = field in ("means", "covariance", "covariances")
+        grows = field in ("means", "covariance", "covariances", "variances")
+        leaf = leaf * units if field == "variances" else leaf
         for axis in range(public.FEATURE_AXES.get(field, 0)):
             leaf = leaf * (units if grows else 1 / units).reshape((-1,) + (1,) * axis)
         return leaf
@@ -355,7 +357,16 @@ SQUARES |= {
 }
 POWERS = {"mean": 1, "scale": 1, "x": 1, "w": -1}
 TINY = 2.0**-126
-PARAMS = (Gaussian, Hyperplane, Linear, Ordinal, Pairwise, Quadratic, TiedGaussian)
+PARAMS = (
+    DiagonalGaussian,
+    Gaussian,
+    Hyperplane,
+    Linear,
+    Ordinal,
+    Pairwise,
+    Quadratic,
+    TiedGaussian,
+)
 
 
 def takes_units(name):

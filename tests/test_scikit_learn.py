@@ -1,4 +1,4 @@
-"""Coming from scikit-learn: what the README's table says of each estimator, checked against it."""
+"""Coming from scikit-learn: what the guide's table says of each estimator, checked against it."""
 
 import re
 from pathlib import Path
@@ -49,7 +49,8 @@ from jaxlin import (
 from jaxlin.types import Hyperplane
 from tests import public
 
-README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+GUIDE = Path(__file__).parent.parent / "notebooks" / "guide"
+PAGE = (GUIDE / "scikit-learn.md").read_text(encoding="utf-8")
 N, C = 60, 0.7
 # By what their discriminants divide by default: before 1.9 by n less the number of classes.
 BY_N = tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 9)
@@ -381,7 +382,7 @@ def _measured(d):
     return np.array(theirs), np.array([*ours, *metrics.confusion(s, d.two).ravel()])
 
 
-# What rows of the README's table say; an estimator's variants stand beside each other.
+# What rows of the guide's table say; an estimator's variants stand beside each other.
 CONVERSIONS = {
     "Perceptron": [_a_perceptron],
     "SGDClassifier": [_descent],
@@ -433,8 +434,7 @@ def test_ridge_of_two_classes_is_one_plane():
 
 
 def table():
-    section = README.split("## Coming from scikit-learn")[1].split("\n## ")[0]
-    return re.findall(r"^\| (.*?) \|", section, re.MULTILINE), section
+    return re.findall(r"^\| (.*?) \|", PAGE, re.MULTILINE), PAGE
 
 
 def test_what_is_checked_is_in_the_table():

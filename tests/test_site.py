@@ -36,7 +36,23 @@ def letters(text):
 
 def test_every_public_module_has_a_page_and_no_other(pages):
     modules = {f"jaxlin/{name}.html" for name in MODULES}
-    assert set(pages) == modules | {"index.html", "jaxlin.html", "search.js"}
+    guide = {f"guide/{path.stem}.html" for path in site.GUIDE.glob("*.md")}
+    alone = {"index.html", "guide.html", "jaxlin.html", "search.js"}
+    assert set(pages) == modules | guide | alone
+
+
+def test_the_guide_is_whole_and_can_be_searched(pages):
+    for name in site.PAGES:
+        text = (site.GUIDE / f"{name}.md").read_text(encoding="utf-8")
+        page = pages[f"guide/{name}.html"]
+        assert f"<title>{site.heading(name)} · jaxlin</title>" in html.unescape(page), name
+        # Each paragraph that is plain text.
+        for line in text.splitlines():
+            if re.fullmatch(r"[\w ,.:;()-]{40,}", line):
+                assert letters(line) in letters(read(page)), (name, line)
+        assert f'href="guide/{name}.html"' in pages["guide.html"], name
+        assert f"guide.{name}" in pages["search.js"], name
+    assert '<a href="../jaxlin/logistic.html#fit">logistic.fit</a>' in pages["guide/methods.html"]
 
 
 def test_every_public_function_has_signature_and_docstring(pages):
@@ -72,10 +88,10 @@ def test_no_page_shows_what_only_python_knows(pages):
 
 def test_every_link_between_pages_leads_somewhere(pages):
     for path, page in pages.items():
-        if not path.startswith("jaxlin"):
+        if not path.startswith(("jaxlin", "guide")):
             continue
         for target, anchor in re.findall(r'<a [^>]*href="([\w./]*)(?:#([\w.]+))?"', page):
             other = (pathlib.PurePosixPath(path).parent / target).as_posix() if target else path
-            other = re.sub(r"^jaxlin/\.\./", "", other)
+            other = re.sub(r"^(jaxlin|guide)/\.\./", "", other)
             assert other in pages, (path, target)
             assert not anchor or f'id="{anchor}"' in pages[other], (path, target, anchor)

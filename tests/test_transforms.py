@@ -173,7 +173,9 @@ def test_a_masked_column_has_no_influence_whatever_it_holds(name, hole):
 def test_a_masked_column_is_a_column_dropped(whole):
     x, y, weight, mask = FITS[whole].draw(0)
     keep = np.array([0, 2])
-    narrow = FITS[whole](x[:, keep], y, weight, mask[keep])
+    groups = FITS[whole].call.keywords.get("groups")
+    few = {} if groups is None else {"groups": groups[keep]}
+    narrow = FITS[whole](x[:, keep], y, weight, mask[keep], **few)
     mask[1], x[:, 1] = False, np.nan
     params, info = FITS[whole](x, y, weight, mask)
     close_fits((public.take_features(params, keep), info), narrow)

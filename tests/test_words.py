@@ -187,7 +187,7 @@ def test_a_fit_says_what_it_has_instead(name):
         ("max_iter", "max_steps", "the cap is max_steps"),
         ("class_weight", "sample_weight", r"resample\.on_balanced\(fit\)"),
         ("random_state", "key", r"jax\.random\.key\(0\)"),
-        ("alpha", None, ", feature_mask, "),
+        ("alpha_1", None, ", feature_mask, "),
     ):
         words = words if ours in (*known, None) else ", feature_mask, "
         with pytest.raises(TypeError, match=rf"^{name}\(\) got an .*'{theirs}'; .*{words}"):

@@ -53,7 +53,9 @@ def of(l1: Any, groups: Any, num_groups: Any, d: int, dtype: Any) -> Size:
         at = int(np.argmax(outside))
         raise ValueError(f"groups: {int(groups[at])} at {at} is outside 0..{count - 1}")
     each = _checks.penalty(l1, count, dtype, "l1")
-    groups = jnp.where(outside, 0, groups).astype(jnp.int32)
+    # On the host while they are there, where they may have more bits than jax has.
+    where = np.where if known else jnp.where
+    groups = jnp.asarray(where(outside, 0, groups).astype(np.int32))
     return Size(jnp.where(outside, jnp.nan, jnp.asarray(each)[groups]), groups)
 
 

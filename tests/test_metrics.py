@@ -226,6 +226,26 @@ def test_bins_are_those_of_scikit_learn(scores, y):
     )
 
 
+@pytest.mark.parametrize(
+    "num_bins, wide, heavy, classes",
+    [
+        (5, 0.21890034364261168, 0.20549828178694163, 0.09425820330636626),
+        (10, 0.2302405498281787, 0.22611683848797248, 0.09425820330636626),
+    ],
+)
+def test_calibration_errors_are_netcals(num_bins, wide, heavy, classes):
+    """As netcal 1.4.0 prints `ECE(num_bins).measure(p, y)`, and with `equal_intervals=False`."""
+    i = np.arange(60)
+    p, y = ((37 * i + 11) % 97) / 97, ((i * i + 3 * i) % 7 < 4).astype(int)
+    scores = np.log(p) - np.log1p(-p)
+    agree(metrics.calibration_error(scores, y, num_bins=num_bins), wide)
+    found = metrics.calibration_error(scores, y, num_bins=num_bins, bins=metrics.equal_mass)
+    agree(found, heavy)
+    parts = [(7 * i + 3) % 13 + 1.01, (5 * i + 1) % 11 + 1.02, (3 * i + 2) % 17 + 1.05]
+    y = np.where(i < 3, i, (i * i + i) % 3)
+    agree(metrics.calibration_error(np.log(parts).T, y, num_bins=num_bins), classes)
+
+
 def test_an_edge_belongs_to_the_bin_below_it():
     p = np.arange(11) / 10
     assert metrics.equal_width(p, num_bins=10).tolist() == [0, *range(10)]

@@ -35,10 +35,10 @@ def temperature(scores, y, sample_weight):
     still = jax.lax.stop_gradient(data)
 
     def look(point):
-        slope, curvature = _of_leads(still, point), _bend_of_leads(point, still)[0]
+        loss, slope, curvature = _along_leads(still, point)
         step = jnp.where(curvature > 0, -slope / jnp.where(curvature > 0, curvature, 1), 0)
-        decrement = jnp.sqrt(jnp.sum(jnp.abs(step * slope)))
-        return Look(_loss_of_leads(still, point), jnp.sum(jnp.abs(slope)), step, decrement)
+        decrement = jnp.sqrt(jnp.abs(step * slope))
+        return Look(loss, jnp.abs(slope), step[None], decrement)
 
     nothing = jnp.zeros(1, scores.dtype)
     state, status = _newton.descended(look, nothing)
@@ -62,25 +62,31 @@ def temperature(scores, y, sample_weight):
     return _known(point[0] / unit, rows.valid), _implicit.told(info, proper, data)
 
 
-def _loss_of_leads(data, point):
+def _along_leads(data, point):
+    """The mean log loss, and its first two derivatives in 1 / T, `()` each."""
     leads, share = data
-    return jnp.sum(share * jax.nn.logsumexp(_times(point[0], leads), axis=1))
+    scaled = _times(point[0], leads)
+    top = jnp.max(jax.lax.stop_gradient(scaled), axis=1)
+    size = jnp.exp(scaled - top[:, None])
+    total = jnp.sum(size, axis=1)
+    chance = size / total[:, None]
+    heard = jnp.where(chance > 0, leads, 0)
+    middle = jnp.sum(chance * heard, axis=1)
+    spread = jnp.sum(chance * (heard - middle[:, None]) ** 2, axis=1)
+    sums = (top + jnp.log(total), middle, spread)
+    return tuple(jnp.sum(share * a) for a in sums)
+
+
+def _loss_of_leads(data, point):
+    return _along_leads(data, point)[0]
 
 
 def _of_leads(data, point):
-    """The slope `(1,)` of the mean log loss in 1 / T."""
-    leads, share = data
-    chance = jax.nn.softmax(_times(point[0], leads), axis=1)
-    return jnp.sum(share[:, None] * chance * jnp.where(chance > 0, leads, 0))[None]
+    return _along_leads(data, point)[1][None]
 
 
 def _bend_of_leads(point, data):
-    """Its slope, `(1, 1)`: the mean variance of the leads."""
-    leads, share = data
-    chance = jax.nn.softmax(_times(point[0], leads), axis=1)
-    leads = jnp.where(chance > 0, leads, 0)
-    middle = jnp.sum(chance * leads, axis=1, keepdims=True)
-    return jnp.sum(share[:, None] * chance * (leads - middle) ** 2)[None, None]
+    return _along_leads(data, point)[2][None, None]
 
 
 def _times(scale, leads):
@@ -110,16 +116,16 @@ def platt(scores, y, sample_weight, smoothed):
     still = jax.lax.stop_gradient(data)
 
     def look(point):
-        (slope, shift), bend = _of_plane(still, point), _bend_of_plane(point, still)
+        loss, (slope, shift), bend = _along_plane(still, point)
         # As of a plane through the centre of the curvature, where the two are apart.
         whole = jnp.where(bend[1, 1] > 0, bend[1, 1], 1)
         centre = bend[0, 1] / whole
-        own = jnp.sum(_curvatures(still, point) * (still[0] - centre) ** 2)
+        own = jnp.sum(_curvatures(still[2], _plane(still, point)) * (still[0] - centre) ** 2)
         along = -(slope - centre * shift) / jnp.where(own > 0, own, jnp.inf)
         step = jnp.stack([along, -shift / whole - centre * along])
         gain = -(step[0] * slope + step[1] * shift)
         residual = jnp.maximum(jnp.abs(slope), jnp.abs(shift))
-        return Look(_loss_of_plane(still, point), residual, step, jnp.sqrt(jnp.abs(gain)))
+        return Look(loss, residual, step, jnp.sqrt(jnp.abs(gain)))
 
     state, status = _newton.descended(look, jnp.zeros(2, share.dtype))
     status = jnp.where(low == high, Status.RANK_DEFICIENT, status)
@@ -148,28 +154,30 @@ def _plane(data, point):
     return point[0] * data[0] + point[1]
 
 
+def _curvatures(share, z):
+    return share * jax.nn.sigmoid(z) * jax.nn.sigmoid(-z)
+
+
+def _along_plane(data, point):
+    """The mean log loss `()`, its gradient `(2,)` and its Hessian `(2, 2)`."""
+    (u, target, share), z = data, _plane(data, point)
+    lost = share * (target * jax.nn.softplus(-z) + (1 - target) * jax.nn.softplus(z))
+    wrong, bend = share * (jax.nn.sigmoid(z) - target), _curvatures(share, z)
+    each = jnp.stack([lost, wrong * u, wrong, bend * u**2, bend * u, bend])
+    sums = jnp.sum(each, axis=1)
+    return sums[0], sums[1:3], jnp.stack([sums[3:5], sums[4:6]])
+
+
 def _loss_of_plane(data, point):
-    z, (_, target, share) = _plane(data, point), data
-    return jnp.sum(share * (target * jax.nn.softplus(-z) + (1 - target) * jax.nn.softplus(z)))
+    return _along_plane(data, point)[0]
 
 
 def _of_plane(data, point):
-    """The gradient `(2,)` of the mean log loss."""
-    u, target, share = data
-    wrong = share * (jax.nn.sigmoid(_plane(data, point)) - target)
-    return jnp.stack([jnp.sum(wrong * u), jnp.sum(wrong)])
-
-
-def _curvatures(data, point):
-    z = _plane(data, point)
-    return data[2] * jax.nn.sigmoid(z) * jax.nn.sigmoid(-z)
+    return _along_plane(data, point)[1]
 
 
 def _bend_of_plane(point, data):
-    """The Hessian `(2, 2)`."""
-    u, bend = data[0], _curvatures(data, point)
-    cross = jnp.sum(bend * u)
-    return jnp.stack([jnp.stack([jnp.sum(bend * u**2), cross]), jnp.stack([cross, jnp.sum(bend)])])
+    return _along_plane(data, point)[2]
 
 
 @_platform.jit

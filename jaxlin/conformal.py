@@ -37,10 +37,12 @@ class Lac(NamedTuple):
 
     levels: `(1, n)`, or `(k, n)` by class: how strange its rows were, from the least
     reached: of the same shape, the weight of the rows that were so strange or more
+    classes: `(k,)` int32, those whose probabilities are given; [1] where it is class 1 alone
     """
 
     levels: jax.Array
     reached: jax.Array
+    classes: jax.Array
 
 
 class Aps(NamedTuple):
@@ -48,10 +50,12 @@ class Aps(NamedTuple):
 
     levels: `(1, n)`, or `(k, n)` by class: how strange its rows were, from the least
     reached: of the same shape, the weight of the rows that were so strange or more
+    classes: `(k,)` int32, those whose probabilities are given; [1] where it is class 1 alone
     """
 
     levels: jax.Array
     reached: jax.Array
+    classes: jax.Array
 
 
 def lac(probabilities: Any, *, key: jax.Array | None = None) -> jax.Array:
@@ -139,10 +143,12 @@ def fit(
     if score not in _SCORES:
         raise TypeError(f"score: expected conformal.lac or conformal.aps, got {score}")
     kind, strangeness = _SCORES[score]
-    p, y, weight = _judged.checked(_of_classes(probabilities), y, sample_weight)
+    given = _checks.real(probabilities, "probabilities")
+    p, y, weight = _judged.checked(_of_classes(given, given.ndim == 1), y, sample_weight)
     *found, info = _conformal.fit(strangeness, p, y, weight, key, bool(by_class))
     _judged.raise_if_invalid(info, p, y, weight, name="probabilities", most=1.0)
-    return kind(*found), info
+    first = int(given.ndim == 1)
+    return kind(*found, classes=jnp.arange(first, p.shape[1], dtype=jnp.int32)), info
 
 
 def p_values(
@@ -158,7 +164,7 @@ def p_values(
 
     Args:
       params: as `fit` returned them.
-      probabilities: `(..., k)` of new rows, or `(m,)` of class 1: k is 2.
+      probabilities: `(..., k)` of new rows; `(...)` of class 1 where `fit` was given those.
       key: a PRNG key, where `fit` had one.
       weight: `()` or `(...)`, the likelihood ratios of the new rows.
 
@@ -167,21 +173,26 @@ def p_values(
 
     Raises:
       TypeError: params of another type.
+      ValueError: probabilities of another number of classes.
 
     Example:
       >>> import jax.numpy as jnp
       >>> from jaxlin import conformal
       >>> params, _ = conformal.fit(jnp.array([0.1, 0.3, 0.6, 0.9]), jnp.array([0, 0, 1, 1]))
-      >>> conformal.p_values(params, jnp.array([[0.8, 0.2]])).round(3).tolist()
+      >>> conformal.p_values(params, jnp.array([0.2])).round(3).tolist()
       [[0.6, 0.2]]
     """
     known = {kind: strangeness for kind, strangeness in _SCORES.values()}
     if type(params) not in known:
         raise TypeError(f"params: expected those of conformal.fit, got {type(params).__name__}")
-    p = _of_classes(probabilities)
+    given, k = _checks.real(probabilities, "probabilities"), len(params.classes)
+    if k > 1 and given.shape[-1:] != (k,):
+        raise ValueError(f"probabilities: expected shape (..., {k}), got {given.shape}")
+    p = _of_classes(given, k == 1)
     p = p.astype(_checks.working_dtype(p))
     weight = jnp.broadcast_to(_checks.real(weight, "weight").astype(p.dtype), p.shape[:-1])
-    return _conformal.p_values(known[type(params)], *params, p, weight, key)
+    *found, _ = params
+    return _conformal.p_values(known[type(params)], *found, p, weight, key)
 
 
 def sets(
@@ -210,7 +221,7 @@ def sets(
       >>> import jax.numpy as jnp
       >>> from jaxlin import conformal
       >>> params, _ = conformal.fit(jnp.array([0.1, 0.3, 0.6, 0.9]), jnp.array([0, 0, 1, 1]))
-      >>> conformal.sets(params, jnp.array([[0.8, 0.2]]), coverage=0.75).tolist()
+      >>> conformal.sets(params, jnp.array([0.2]), coverage=0.75).tolist()
       [[True, False]]
     """
     coverage = _checks.real(coverage, "coverage")
@@ -220,6 +231,5 @@ def sets(
     return _conformal.sets(values, coverage.astype(values.dtype))
 
 
-def _of_classes(probabilities: Any) -> jax.Array:
-    p = _checks.real(probabilities, "probabilities")
-    return jnp.stack([1 - p, p], axis=1) if p.ndim == 1 else p
+def _of_classes(p: jax.Array, of_one: bool) -> jax.Array:
+    return jnp.stack([1 - p, p], axis=-1) if of_one else p

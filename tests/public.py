@@ -273,7 +273,7 @@ def chances(rng: np.random.Generator) -> np.ndarray:
 
 def strange_rows(rng: np.random.Generator) -> conformal.Lac:
     levels = np.sort(rng.uniform(size=(1, N)))
-    return conformal.Lac(levels, np.arange(N, 0, -1.0)[None, :])
+    return conformal.Lac(levels, np.arange(N, 0, -1.0)[None, :], np.arange(K))
 
 
 COSTS = [[0.0, 1.0], [3.0, 0.5]]

@@ -177,10 +177,25 @@ def test_one_number_for_each_row_is_the_probability_of_class_1():
     y = (RNG.random(N) < one).astype(int)
     both = np.stack([1 - one, one], axis=1)
     params, two = (conformal.fit(p, y)[0] for p in (one, both))
-    jax.tree.map(np.testing.assert_array_equal, params, two)
+    jax.tree.map(np.testing.assert_array_equal, params[:2], two[:2])
     np.testing.assert_array_equal(
         conformal.sets(params, one, coverage=0.8), conformal.sets(two, both, coverage=0.8)
     )
+
+
+def test_a_row_alone_is_that_row():
+    """Of k classes a vector is a row; of class 1 alone, a number for each row."""
+    params, _ = conformal.fit(P, Y)
+    whole = conformal.sets(params, NEW, coverage=0.8)
+    each = jax.vmap(lambda p: conformal.sets(params, p, coverage=0.8))(NEW)
+    np.testing.assert_array_equal(each, whole)
+    np.testing.assert_array_equal(conformal.sets(params, NEW[0], coverage=0.8), whole[0])
+    with pytest.raises(ValueError, match=r"probabilities: expected shape \(..., 3\), got \(20,\)"):
+        conformal.sets(params, NEW[:, 0], coverage=0.8)
+    one, _ = conformal.fit(P[:, 1], (Y == 1).astype(int))
+    whole = conformal.sets(one, NEW[:, 1], coverage=0.8)
+    each = jax.vmap(lambda p: conformal.sets(one, p, coverage=0.8))(NEW[:, 1])
+    np.testing.assert_array_equal(each, whole)
 
 
 def test_a_level_is_met_whatever_it_rounds_to():

@@ -8,7 +8,8 @@ Choose it for grades, stages and answers from "never" to "always", where `softma
 times as many weights and `least_squares.regress` takes the steps for equal. With two classes it is
 `logistic`. It fails, and says so, as that does: where the classes lie one behind another along some
 direction, without a row out of place, weights go to infinity (SEPARABLE, or QUASI_SEPARABLE if some
-rows lie on the thresholds); collinear columns leave many optima (RANK_DEFICIENT).
+rows lie on the thresholds); collinear columns leave many optima (RANK_DEFICIENT); of columns whose
+offset dwarfs their spread the dtype does not hold the thresholds (STALLED: standardise first).
 
 `residual` is the largest absolute entry of the gradient of the mean objective, for centred columns
 of unit mean square and for thresholds; `objective` is the mean objective, 0 when SEPARABLE.
@@ -76,7 +77,7 @@ def fit(
       >>> x = jnp.array([[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]])
       >>> params, info = ordinal.fit(x, jnp.array([0, 1, 0, 2, 1, 2]))
       >>> params.weights.round(3).tolist(), params.thresholds.round(3).tolist()
-      ([0.0], [0.0])
+      ([1.06], [1.447, 3.851])
     """
     data = _checks.table(
         x, y, sample_weight=sample_weight, feature_mask=feature_mask, axis_name=axis_name
@@ -149,7 +150,7 @@ def covariance(
       >>> params, info = ordinal.fit(x, y)
       >>> errors = inference.standard_errors(params, ordinal.covariance(params, x, y))
       >>> errors.weights.round(3).tolist()
-      [0.0]
+      [0.662]
     """
     k = _number_of_classes(params)
     kinds = {"sample_weight": sample_weight, "feature_mask": feature_mask}

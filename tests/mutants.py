@@ -2758,6 +2758,18 @@ FAULTS = [
             "ordinal::the_verdict_is_linear_programmings",
         ),
         (
+            "thresholds have any number of digits",
+            "lost = eps * jnp.max(",
+            "lost = 0 * eps * jnp.max(",
+            "ordinal::thresholds_that_the_dtype_does_not_hold_are_no_optimum",
+        ),
+        (
+            "borders may begin in one place",
+            "cuts = cuts - least *",
+            "cuts = cuts - 0 * least *",
+            "ordinal::a_class_that_is_next_to_absent",
+        ),
+        (
             "the gaps do not bend",
             "share * left / taken**2",
             "share * left / taken",

@@ -81,6 +81,16 @@ def test_variances_are_those_of_repeated_rows():
     np.testing.assert_allclose(params.variances, peer.var_, rtol=1e-10)
 
 
+@pytest.mark.parametrize("scale", [1e-33, 1e-20, 1e30])
+def test_variances_know_the_weights_proportions_alone(scale):
+    x, weight = NUMBERS.astype(np.float32), (1 + WEIGHT).astype(np.float32)
+    params, info = naive_bayes.fit_gaussian(x, Y, sample_weight=weight)
+    found, told = naive_bayes.fit_gaussian(x, Y, sample_weight=weight * np.float32(scale))
+    np.testing.assert_allclose(found.variances, params.variances, rtol=1e-5)
+    np.testing.assert_allclose(told.objective, info.objective, rtol=1e-5)
+    assert told.status == info.status == Status.CONVERGED
+
+
 @pytest.mark.parametrize("alpha", [1.0, 0.1])
 def test_categories_are_scikit_learns(alpha):
     params, info = CATEGORICAL(ONE_HOT, Y, alpha=alpha)

@@ -190,6 +190,38 @@ def test_the_verdict_is_linear_programmings():
     np.testing.assert_array_equal(info.objective[apart], 0)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("weight", [1e-6, 1e-9, 1e-20])
+def test_a_class_that_is_next_to_absent(dtype, weight):
+    """Its borders are nearer than this dtype tells: the others' plane, and no success unless so."""
+    x, y = X[:, :1].astype(dtype), np.arange(N) % 3
+    kinds = {"sample_weight": np.where(y == 1, weight, 1).astype(dtype), "num_classes": 3}
+    params, info = ordinal.fit(x, y, **kinds)
+    assert info.status in (Status.CONVERGED, Status.STALLED) and info.steps >= 0
+    if info.status == Status.CONVERGED:
+        alone, _ = logistic.fit(X[y != 1, :1], y[y != 1] == 2)
+        np.testing.assert_allclose(params.weights, alone.weights, rtol=1e-4)
+        np.testing.assert_allclose(params.thresholds, -alone.bias, rtol=1e-2, atol=1e-5)
+    else:
+        assert dtype == np.float32 or weight < 1e-15
+    assert np.all(np.isfinite(params.weights)) and np.isfinite(info.objective)
+
+
+def test_thresholds_that_the_dtype_does_not_hold_are_no_optimum():
+    near = ((X - X.mean(axis=0)) / X.std(axis=0)).astype(np.float32)
+    far = (1000 + 1e-3 * near).astype(np.float32)
+    assert ordinal.fit(near, Y)[1].status == Status.CONVERGED
+    assert ordinal.fit(far, Y)[1].status == Status.STALLED
+    assert ordinal.fit(far.astype(float), Y, tol=1e-8)[1].status == Status.CONVERGED
+
+
+def test_a_tolerance_that_is_soon_met_is_no_reason_to_stop_far_away():
+    _, info = ordinal.fit(X, Y, tol=1e3)
+    _, told = ordinal.fit(X, Y)
+    assert info.status == Status.CONVERGED and info.steps < told.steps
+    np.testing.assert_allclose(info.objective, told.objective, atol=1e-4)
+
+
 def test_a_penalty_holds_what_is_separable():
     y = np.digitize(LATENT - LATENT.mean(), [-1.5, 0, 1])
     assert ordinal.fit(X, y)[1].status == Status.SEPARABLE

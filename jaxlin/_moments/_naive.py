@@ -39,6 +39,8 @@ class Given(NamedTuple):
 @functools.partial(_platform.jit, static_argnums=(0, 1))
 def of_rows(kind, k, data, given):
     rows, total, valid = _prepare.prepare(data, num_classes=k)
+    if kind is Kind.GAUSSIAN:  # which knows the weights' proportions alone
+        total = jnp.ones_like(total)
     s = _columns.of_rows(_scatter.in_units(rows), k, jnp.where(valid, total, 0))
     columns, held = _columns.in_users_units(s)
     low, high = kind.value[:2]
@@ -95,7 +97,7 @@ def _found(kind, s: _columns.Columns, given: Given, valid, mask, source):
 def _gaussian(s, given, priors, in_play) -> tuple[DiagonalGaussian, jax.Array]:
     """And the mean log p(x, c) of each class's own rows."""
     weight = jnp.where(s.weight > 0, s.weight, 1)[:, None]
-    total = jnp.maximum(jnp.sum(s.weight), 1e-30)
+    total = jnp.where(jnp.any(s.rows > 0), jnp.sum(s.weight), 1)
     middle = dot(s.weight, s.mean) / total
     apart = jnp.where((s.rows > 0)[:, None], s.mean - middle[None, :], 0)
     whole = (jnp.sum(s.scatter, axis=0) + dot(s.weight, apart**2)) / total

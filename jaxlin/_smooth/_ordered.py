@@ -27,6 +27,10 @@ from jaxlin.types import Info, Ordinal, Status
 PROOF = 0.1
 # How far params may be from the minimum, in standard errors.
 NEAR = 0.05
+# A square of the decrement is small beside this times the root of eps.
+NEAR_ENOUGH = 1.0
+# Borders begin at least so many units of rounding apart.
+APART_ULPS = 64
 # In the place of a border that every row has passed; less it, of one that none has.
 PASSED = 1e30
 # Of rows that take two borders each, told apart as two classes.
@@ -94,7 +98,8 @@ def fit(k, complete, data, l2, offset, tol, max_steps):
     run = _descended(still, tol, jnp.where(usable, max_steps, 0))
     point = run.point
     decrement, leverage, regular = _judged(still, point)
-    passed = (point.residual <= tol) & regular & (decrement * leverage <= PROOF)
+    residual = jnp.maximum(point.residual, _noise(still, point))
+    passed = (residual <= tol) & regular & (decrement * leverage <= PROOF)
     deficient = jnp.any(still.problem.idle) | jnp.any(still.null != 0)
     status = jnp.where(deficient, Status.RANK_DEFICIENT, Status.CONVERGED)
     ended = run.trials <= max_steps
@@ -110,7 +115,7 @@ def fit(k, complete, data, l2, offset, tol, max_steps):
     objective = _implicit.envelope(_least, model, theta, objective, proper)
     if complete:
         theta = theta - _proof.least_norm_excess(still.problem, theta[None, :], still.null)[0]
-    info = Info(status, run.steps, objective, point.residual)
+    info = Info(status, jnp.maximum(run.steps, 0), objective, residual)
     params = _leave(still, theta)
     limit = Ordinal(jnp.zeros_like(l2), jax.lax.stop_gradient(params.thresholds))
     found = _risk.in_place(params, info, limit, valid, usable, (data, l2, offset))
@@ -118,7 +123,7 @@ def fit(k, complete, data, l2, offset, tol, max_steps):
 
 
 def _descended(model: Model, tol: jax.Array, max_steps: jax.Array) -> Run:
-    """Damped Newton steps until the residual passes, and one more, by which all digits are there.
+    """Damped Newton steps until the residual passes, near the optimum, and one more for all digits.
 
     The first trial is the start.
     """
@@ -145,14 +150,16 @@ def _descended(model: Model, tol: jax.Array, max_steps: jax.Array) -> Run:
         accept = jax.lax.optimization_barrier(verdict.accept)
         best = _newton.where(accept, trial, point)
         step, _ = _iterate.newton_step(best.hess, best.grad, verdict.damping)
+        near = -jnp.sum(best.grad * step) <= NEAR_ENOUGH * float(jnp.finfo(dtype).eps) ** 0.5
         return Run(
             point=best,
             step=step,
             damping=verdict.damping,
             trials=run.trials + 1,
             steps=run.steps + accept.astype(jnp.int32),
-            passed=(point.residual <= tol) & (best.residual <= tol),
-            stalled=verdict.stalled | (best.residual == 0),
+            passed=(point.residual <= tol) & (best.residual <= tol) & near,
+            # A start that has no number leads nowhere.
+            stalled=verdict.stalled | (best.residual == 0) | ~jnp.isfinite(best.value),
         )
 
     return jax.lax.while_loop(unfinished, *_loops.steady(advance, init))
@@ -221,7 +228,10 @@ def _borders(present: jax.Array, dtype: Any) -> Borders:
 
 
 def _start(model: Model) -> jax.Array:
-    """The minimum of those without weights: of each border the log odds of the classes above it."""
+    """The minimum of those without weights: of each border the log odds of the classes above it.
+
+    Of a class that is too rare to tell its borders apart, a little apart.
+    """
     rows, (present, of, _) = model.problem.rows, model.borders
     share, _ = _fold.fold(
         lambda block: (dot(block.weight, _members(block, present.size)), ()), rows
@@ -234,6 +244,8 @@ def _start(model: Model) -> jax.Array:
     # Each number is that of its first border: the one above a class that is present.
     first = of[1:] * present.astype(of.dtype)[:, None]
     cuts = dot(first.T, jnp.log(odds)[1:])
+    least = APART_ULPS * float(jnp.finfo(cuts.dtype).eps) * (1 + jnp.max(jnp.abs(cuts), initial=0))
+    cuts = cuts - least * jnp.cumsum(jnp.any(of != 0, axis=0).astype(cuts.dtype))
     return jnp.concatenate([jnp.zeros(model.problem.centre.size, cuts.dtype), cuts])
 
 
@@ -334,6 +346,19 @@ def _residual(model: Model, grad: jax.Array) -> jax.Array:
     plane = jnp.append(grad[:d], jnp.sum(grad[d:]))
     of_borders = _linalg.largest(jnp.abs(grad[d:]))
     return jnp.maximum(_passes.residual(model.problem, plane[None, :]), of_borders)
+
+
+def _noise(model: Model, point: Point) -> jax.Array:
+    """What rounding the thresholds, in the user's units, may change the residual by.
+
+    As if all moved alike. How far apart they are is then rounded too, but that is felt by the rows
+    between them alone: by less, the fewer they are.
+    """
+    d, eps = model.problem.centre.size, float(jnp.finfo(point.theta.dtype).eps)
+    held = jnp.any(model.borders.of != 0, axis=0)
+    size = jnp.abs(_leave(model, point.theta).thresholds)
+    lost = eps * jnp.max(jnp.where(jnp.isfinite(size), size, 0), initial=0)
+    return _residual(model, lost * jnp.abs(dot(point.hess[:, d:], held.astype(lost.dtype))))
 
 
 def _judged(model: Model, point: Point) -> tuple[jax.Array, ...]:

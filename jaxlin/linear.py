@@ -12,8 +12,9 @@ import jax.numpy as jnp
 
 from jaxlin import _linalg, features
 from jaxlin._base import _checks, _codes
-from jaxlin._data import _fold, _prepare
+from jaxlin._data import _entries, _fold, _prepare
 from jaxlin._linalg import dot
+from jaxlin.sparse import TABLES, Padded, padded
 from jaxlin.types import Hyperplane, Linear
 
 
@@ -40,6 +41,9 @@ def scores(params: Hyperplane | Linear, x: Any) -> jax.Array:
       [20.0, -5.0]
     """
     weights, bias, x = _aligned(params, x)
+    if isinstance(x, Padded):
+        products = _entries.across(jnp.atleast_2d(weights), x).T
+        return products[:, 0] + bias if weights.ndim == 1 else _add_bias(products, bias)
     if weights.ndim == 1:
         return dot(x, weights) + bias
     return _add_bias(dot(x, weights.T), bias)
@@ -342,7 +346,7 @@ def _require_plane(params: Hyperplane) -> None:
         )
 
 
-def _aligned(params: Hyperplane | Linear, x: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
+def _aligned(params: Hyperplane | Linear, x: Any) -> tuple[jax.Array, jax.Array, Any]:
     rank = 2 if _is_linear(params) else 1
     name, shape = ("Linear", "(k, d)") if rank == 2 else ("Hyperplane", "(d,)")
     weights, bias = jnp.asarray(params.weights), jnp.asarray(params.bias)
@@ -351,10 +355,18 @@ def _aligned(params: Hyperplane | Linear, x: Any) -> tuple[jax.Array, jax.Array,
             f"params: expected a {name} of weights {shape}, got {weights.shape} and bias "
             f"{bias.shape}; jax.vmap over a leading axis, or linear.from_hyperplanes"
         )
-    x = _checks.real(x, "x")
+    sparse = isinstance(x, TABLES)
+    x = _checks.matrix(x, sparse=True) if sparse else _checks.real(x, "x")
     if x.ndim < 1 or x.shape[-1] != weights.shape[-1]:
         raise ValueError(f"x: expected shape (..., {weights.shape[-1]}), got {x.shape}")
     dtype = _checks.wider(_checks.working_dtype(x), _checks.working_dtype(weights))
+    if isinstance(x, TABLES):
+        x = padded(x)
+        return (
+            weights.astype(dtype),
+            bias.astype(dtype),
+            Padded(x.indices, x.values.astype(dtype), x.num_features),
+        )
     return weights.astype(dtype), bias.astype(dtype), x.astype(dtype)
 
 

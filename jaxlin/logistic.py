@@ -129,7 +129,13 @@ def fit(
       ([0.908], -1.362, 0)
     """
     data = _checks.table(
-        x, y, sample_weight=sample_weight, feature_mask=feature_mask, soft=True, axis_name=axis_name
+        x,
+        y,
+        sample_weight=sample_weight,
+        feature_mask=feature_mask,
+        soft=True,
+        axis_name=axis_name,
+        sparse=not _size.is_asked(l1, groups, num_groups),
     )
     n, d = data.x.shape
     dtype = _checks.working_dtype(data.x)

@@ -291,7 +291,7 @@ def objective(
       2.5
     """
     _checks.refuse_other_rows(x=x, y=y, sample_weight=sample_weight)
-    x = _checks.matrix(x)
+    x = _checks.matrix(x, sparse=True)
     n, d = x.shape
     dtype = _checks.working_dtype(x)
     k = None if jnp.ndim(params.weights) == 1 else jnp.shape(params.weights)[0]
@@ -413,7 +413,7 @@ def _objective(loss, params, x, y, l2, size, sample_weight, offset):
     n, _ = x.shape
     dtype = _checks.working_dtype(x)
     weight = jnp.ones(n, dtype) if sample_weight is None else sample_weight
-    finite = jnp.all(jnp.isfinite(x), axis=1)
+    finite = _rows.finite(x)
     if offset is not None:
         finite &= jnp.isfinite(offset) if offset.ndim == 1 else jnp.all(jnp.isfinite(offset), 1)
         offset = _mesh.where_rows(finite, offset)
@@ -428,14 +428,14 @@ def _objective(loss, params, x, y, l2, size, sample_weight, offset):
     )
 
     def block_sum(block):
-        scores = linear.scores(params, block.x)
+        scores = linear.scores(params, block.x if block.entries is None else block.entries)
         if block.offset is not None:
             scores = scores + block.offset
         each = jax.vmap(loss)(scores, block.y)
         absent = (block.weight == 0) & ~(block.ok & jnp.isfinite(each))
         return jnp.sum(jnp.where(absent, 0, block.weight * jnp.where(absent, 0, each))), ()
 
-    mean, _ = _fold.fold(block_sum, rows)
+    mean, _ = _fold.fold(block_sum, rows, _rows.pass_entries(x))
     mean = jnp.where(jnp.any((weight != 0) & ~finite), jnp.nan, mean)
     weights = params.weights.astype(dtype)
     # An infinite weight that no penalty sees must not make NaN.

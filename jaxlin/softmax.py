@@ -132,6 +132,7 @@ def fit(
         soft=True,
         num_classes=k,
         axis_name=axis_name,
+        sparse=not _size.is_asked(l1, groups, num_groups),
     )
     n, d = data.x.shape
     dtype = _checks.working_dtype(data.x)

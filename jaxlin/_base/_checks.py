@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlin._base import _words
+from jaxlin.sparse import TABLES, Columns, OneHot, Padded, padded
 
 
 @jax.tree_util.register_static
@@ -24,6 +25,8 @@ class Axis:
     name: str | None = None
 
 
+# A table of so many entries is made dense: by what takes no other, and by what takes it too.
+DENSE_ENTRIES = {False: 2**24, True: 2**22}
 # Rows of a column that are looked at for what a narrower dtype leaves of it.
 SAMPLED_ROWS = 2048
 
@@ -54,10 +57,14 @@ def table(
     soft: bool = False,
     num_classes: int | None = None,
     axis_name: Any = None,
+    sparse: bool = False,
 ) -> Table:
-    """Check the shared arguments; `soft` admits float labels, `num_classes` their `(n, k)` form."""
+    """Check the shared arguments; `soft` admits float labels, `num_classes` their `(n, k)` form.
+
+    `sparse`: as of `matrix`.
+    """
     refuse_other_rows(x=x, y=y, sample_weight=sample_weight)
-    x = matrix(x)
+    x = matrix(x, sparse=sparse)
     n, d = x.shape
     dtype = working_dtype(x)
     return Table(
@@ -130,8 +137,14 @@ def axis_of(name: Any) -> Axis:
     return Axis(name)
 
 
-def matrix(x: Any, name: str = "x") -> jax.Array:
-    """`x` as a float array `(n, d)`; integers and booleans take the default float dtype."""
+def matrix(x: Any, name: str = "x", *, sparse: bool = False) -> jax.Array:
+    """`x` as a float array `(n, d)`; integers and booleans take the default float dtype.
+
+    A table of `sparse` is made dense if it is small, and else left as it is if the caller takes
+    `sparse` ones.
+    """
+    if isinstance(x, TABLES):
+        return _of_table(x, name, sparse)
     given, x = x, real(x, name)
     if isinstance(given, np.ndarray) and given.dtype.itemsize > x.dtype.itemsize:
         _warn_of_lost_digits(given, x.dtype, name)
@@ -140,6 +153,50 @@ def matrix(x: Any, name: str = "x") -> jax.Array:
     if x.shape[0] == 0:
         raise ValueError(f"{name}: expected at least one row, got shape {x.shape}")
     return x
+
+
+def _of_table(x: Any, name: str, sparse: bool) -> jax.Array:
+    x = _checked(x, name)
+    if x.shape[0] == 0:
+        raise ValueError(f"{name}: expected at least one row, got shape {x.shape}")
+    if x.size <= DENSE_ENTRIES[sparse]:
+        return padded(x).to_dense()
+    if not sparse:
+        raise TypeError(
+            f"{name}: this function takes a dense x, and one of {x.shape[0]} x {x.shape[1]} is "
+            f"large; {name}.to_dense() makes it all the same"
+        )
+    return x
+
+
+def _checked(x: Any, name: str) -> Any:
+    """A table whose leaves are arrays of the shapes and dtypes that it is to have."""
+    if isinstance(x, Columns):
+        if not x.parts:
+            raise ValueError(f"{name}: expected at least one part")
+        each = [
+            _checked(part, f"{name}.parts[{i}]") if isinstance(part, TABLES) else matrix(part, name)
+            for i, part in enumerate(x.parts)
+        ]
+        rows = [part.shape[0] for part in each]
+        if len(set(rows)) > 1:
+            raise ValueError(f"{name}.parts: expected as many rows in each, got {rows}")
+        return Columns(tuple(each))
+    places = x.codes if isinstance(x, OneHot) else x.indices
+    places = array(places, name)
+    if not jnp.issubdtype(places.dtype, jnp.integer) or places.ndim != 2:
+        raise TypeError(
+            f"{name}: expected indices or codes that are integers (n, m), got {places.dtype} of "
+            f"shape {places.shape}"
+        )
+    if isinstance(x, OneHot):
+        if places.shape[1] != len(x.sizes):
+            raise ValueError(f"{name}: expected a size for each of {places.shape[1]} categories")
+        return OneHot(places, tuple(int(size) for size in x.sizes))
+    values = real(x.values, f"{name}.values")
+    if values.shape != places.shape:
+        raise ValueError(f"{name}: expected values of shape {places.shape}, got {values.shape}")
+    return Padded(places, values, int(x.num_features))
 
 
 def _warn_of_lost_digits(given: np.ndarray, dtype: Any, name: str) -> None:

@@ -129,7 +129,9 @@ def _block(rows: Rows, i: jax.Array, size: int) -> tuple[jax.Array, Rows]:
     return start, _rows.clean(block._replace(weight=jnp.where(unseen, block.weight, 0)))
 
 
-def fold_and_map(f: Callable[[Rows], tuple[Any, jax.Array]], rows: Rows) -> tuple[Any, jax.Array]:
+def fold_and_map(
+    f: Callable[[Rows], tuple[Any, jax.Array]], rows: Rows, entries: int = _rows.BLOCK_ENTRIES
+) -> tuple[Any, jax.Array]:
     """As `fold`, for `f` that maps a block to `(sums, each)`, an array of its rows beside the sums.
 
     Rows of weight 0 are in that too, and in the last block are some that have weight elsewhere.
@@ -138,7 +140,7 @@ def fold_and_map(f: Callable[[Rows], tuple[Any, jax.Array]], rows: Rows) -> tupl
       The sums over all rows, and `each` of them, of those that are here.
     """
     n, d = rows.x.shape
-    size = _rows.block_rows(d)
+    size = _rows.block_rows(d, entries)
     if n < 2 * size:
         sums, whole = f(_rows.clean(rows))
         return _mesh.across(sums, (), rows.axis)[0], whole

@@ -16,7 +16,8 @@ import numpy as np
 
 from jaxlin._base import _loops, _mesh, _platform
 from jaxlin._base._checks import Axis, safe_range, working_dtype
-from jaxlin._data import _stream
+from jaxlin._data import _entries, _stream
+from jaxlin.sparse import TABLES, Padded, padded
 
 # A block of x of about this many entries leaves room in a core's cache for what is made of it. This
 # and all such numbers are a CPU's, see `block_rows`.
@@ -30,7 +31,7 @@ WIDENS_BFLOAT16 = jax.__version_info__ < (0, 11)
 class Rows(NamedTuple):
     """Data ready to be folded over.
 
-    x: `(n, d)` as it is in memory
+    x: `(n, d)` as it is in memory, or a table of `sparse`, of which `clean` blocks are dense
     y: `(n,)` int32 in 0..k-1, or soft labels; 0 where no class
     weight: `(n,)`, nonnegative, sum 1 (or 0 throughout for invalid data)
     offset: `(n,)`, `(n, k)` or None; 0 where not finite
@@ -39,6 +40,7 @@ class Rows(NamedTuple):
     axis: over whose devices the rows are dealt: n is the number of those that are here
     framed: `(n, p)` or None; what x is in the frame of a fit, where that is held, see `_frame`
     unit: `(d,)` or None; powers of two that columns of x are multiplied with where it is clean
+    entries: a Padded or None; in a clean block what x is made of, for what does not want it dense
     """
 
     x: jax.Array
@@ -50,6 +52,7 @@ class Rows(NamedTuple):
     axis: Axis = Axis()
     framed: jax.Array | None = None
     unit: Any = None
+    entries: Any = None
 
 
 class Streamed(NamedTuple):
@@ -128,6 +131,14 @@ def block_rows(d: int, entries: int = BLOCK_ENTRIES) -> int:
     return max(least, _platform.enlarged(entries) // max(d, 1))
 
 
+def pass_entries(x: Any, dense: int = BLOCK_ENTRIES) -> int:
+    """Entries of x, zeros counted, in a block of a pass that makes a table no dense array."""
+    if not isinstance(x, TABLES):
+        return dense
+    places = jax.eval_shape(padded, x).indices.shape[-1]
+    return _entries.block_entries(x.shape, places)
+
+
 def map_blocks(f: Callable[[Any], jax.Array], rows: Any, entries: int = BLOCK_ENTRIES) -> jax.Array:
     """`f` of each block of the leading axis, so that what is made of x stays in cache."""
     n, d = jax.tree.leaves(rows)[0].shape
@@ -186,6 +197,10 @@ def places(rows: Rows, most: int) -> jax.Array | None:
 
 def clean(block: Rows) -> Rows:
     """The rows with x in the working dtype, in their units, and 0 where it may not be felt."""
+    if isinstance(block.x, TABLES):
+        entries = _working(padded(block.x), working_dtype(block.x))
+        entries = _entries.clean(entries, block.ok, block.feature_mask)
+        return block._replace(x=entries.to_dense(), entries=entries)
     keep = block.ok[:, None]
     if block.feature_mask is not None:
         keep = keep & block.feature_mask[None, :]
@@ -220,6 +235,8 @@ def _rows_at(a: jax.Array, at: jax.Array, size: int | None) -> jax.Array:
 
 def usable(x: jax.Array, feature_mask: jax.Array | None) -> jax.Array:
     dtype = working_dtype(x)
+    if isinstance(x, TABLES):
+        return _entries.usable(_working(padded(x), dtype), feature_mask)
 
     def of_block(block):
         fine = jnp.abs(block.astype(dtype)) <= safe_range(dtype)  # False for NaN
@@ -234,6 +251,15 @@ def usable(x: jax.Array, feature_mask: jax.Array | None) -> jax.Array:
     # Of which booleans are made; or, by some compilers, numbers, and then a small part of x.
     entries = max(BLOCK_ENTRIES, min(4 * BLOCK_ENTRIES, x.size // 20))
     return map_blocks(of_block, x, entries)
+
+
+def _working(x: Padded, dtype: Any) -> Padded:
+    return Padded(x.indices, x.values.astype(dtype), x.num_features)
+
+
+def finite(x: Any) -> jax.Array:
+    """Which rows hold numbers alone, however large: `(n,)`."""
+    return jnp.all(jnp.isfinite(padded(x).values if isinstance(x, TABLES) else x), axis=1)
 
 
 def has_label(y: jax.Array, num_classes: int | None) -> jax.Array:

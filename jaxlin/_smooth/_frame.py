@@ -16,8 +16,9 @@ import jax.numpy as jnp
 
 from jaxlin import _linalg
 from jaxlin._base import _batched, _checks, _loops, _mesh, _traced
-from jaxlin._data import _fold, _maxima, _rows
+from jaxlin._data import _entries, _fold, _maxima, _rows
 from jaxlin._linalg import dot
+from jaxlin.sparse import TABLES, Padded
 from jaxlin.types import Linear
 
 # Rows sampled for the frame of an x that many lanes share.
@@ -186,9 +187,28 @@ def _scale(largest: jax.Array) -> jax.Array:
     return jnp.minimum(1 / _linalg.power_of_two(largest), _checks.safe_range(largest.dtype))
 
 
+def _standing_of_entries(rows: _rows.Rows) -> _Standing:
+    """As `_standing`, of columns that are not centred, whose zeros are not looked at."""
+    entries = _rows.pass_entries(rows.x)
+
+    def maxima(block):
+        return (), _entries.largest(block.weight, block.entries)
+
+    _, reach = _fold.fold(maxima, rows, entries)
+    scale = _scale(reach)
+
+    def moments(block):
+        sums = [_entries.along(block.weight[None], block.entries, power)[0] for power in (1, 2)]
+        return tuple(sums), ()
+
+    (mean, square), _ = _fold.fold(moments, rows, entries)
+    return _Standing(jnp.zeros_like(scale), scale, mean * scale, square * scale**2, reach * scale)
+
+
 @_traced.once("bias")
 def make(rows: _rows.Rows, l2: jax.Array, bias: bool, basis: jax.Array | None = None) -> Problem:
-    centre, scale, mean, square, largest = _standing(rows, jnp.asarray(bias))
+    found = _standing_of_entries(rows) if is_sparse(rows) else _standing(rows, jnp.asarray(bias))
+    centre, scale, mean, square, largest = found
     eps = jnp.finfo(centre.dtype).eps
     reach = largest / scale + jnp.abs(centre)
     # What is no number is in the sums, whatever its weight.
@@ -380,6 +400,56 @@ def columns(problem: Problem, block: _rows.Rows) -> jax.Array:
     z = (block.x - problem.centre[None, :]) * problem.scale[None, :]
     extra = problem.spread.size - problem.centre.size
     return jnp.concatenate([z, jnp.ones((z.shape[0], extra), z.dtype)], axis=1)
+
+
+class View(NamedTuple):
+    """A block in the frame whose zeros are not held: its entries, and what `columns` makes of them.
+
+    scale: `(d,)`
+    ones: `(1,)` with a bias, else `(0,)`: the last columns
+    """
+
+    x: Padded
+    scale: jax.Array
+    ones: jax.Array
+
+
+def view(problem: Problem, block: _rows.Rows) -> jax.Array | View:
+    """As `columns`, for `times`, `across`, `along` and `powers`; of a table no dense array."""
+    if block.entries is None:
+        return columns(problem, block)
+    return View(block.entries, problem.scale, problem.spread[problem.scale.size :])
+
+
+def times(z: jax.Array | View, thetas: jax.Array) -> jax.Array:
+    """z times `thetas (p, q)`: `(rows, q)`."""
+    return across(thetas.T, z).T if isinstance(z, View) else dot(z, thetas)
+
+
+def across(thetas: jax.Array, z: jax.Array | View) -> jax.Array:
+    """`thetas (q, p)` times each row: `(q, rows)`."""
+    if not isinstance(z, View):
+        return dot(thetas, z.T)
+    d = z.scale.size
+    scores = _entries.across(thetas[:, :d] * z.scale[None, :], z.x)
+    return scores + jnp.sum(thetas[:, d:], axis=1)[:, None]
+
+
+def along(pulls: jax.Array, z: jax.Array | View) -> jax.Array:
+    """The sum of the rows by each of `pulls (q, rows)`: `(q, p)`."""
+    return powers(pulls, z, 1) if isinstance(z, View) else dot(pulls, z)
+
+
+def powers(pulls: jax.Array, z: View, power: int) -> jax.Array:
+    """As `along`, of the entries to a power."""
+    sums = _entries.along(pulls, z.x, power) * z.scale[None, :] ** power
+    total = jnp.broadcast_to(jnp.sum(pulls, axis=1)[:, None], (len(pulls), z.ones.size))
+    return jnp.concatenate([sums, total], axis=1)
+
+
+def is_sparse(rows: Any) -> bool:
+    """Whether x is a table whose zeros are not held."""
+    return isinstance(rows.x, TABLES)
 
 
 def standard(problem: Problem, block: _rows.Rows) -> jax.Array:

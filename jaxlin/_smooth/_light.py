@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -34,12 +35,14 @@ def light_entries(problem: Problem) -> int:
     """Of x in a block of a pass without Hessian: more of many, for the products' sake."""
     if isinstance(problem.rows, _rows.Streamed):
         return LIGHT_ENTRIES
+    if _frame.is_sparse(problem.rows):
+        return _rows.pass_entries(problem.rows.x)
     return max(LIGHT_ENTRIES, min(4 * LIGHT_ENTRIES, problem.rows.x.size // 32))
 
 
 def _light_by_blocks(spec, problem, theta):
     def sums(block):
-        z = _frame.columns(problem, block)
+        z = _frame.view(problem, block)
         scores, freed = _passes.seen(spec, problem, block, z, theta)
         found = _record.derivatives(spec.loss, scores, block.y)
         pull, terms = _passes.rest(spec, problem, block, theta, scores, freed, found)
@@ -57,11 +60,13 @@ def _light_at_once(spec, problem, theta):
     return _passes.assemble(problem, theta, _columns_at_once(problem, pull[:, 0])[None], terms)
 
 
-def _pulled(pull: jax.Array, z: jax.Array) -> jax.Array:
+def _pulled(pull: jax.Array, z: Any) -> jax.Array:
     """The sum of z over the rows, by each column of `pull`: `(columns, p)`.
 
     For one alone the compiler is told of a vector: of a matrix it would use half the cores.
     """
+    if isinstance(z, _frame.View):
+        return _frame.along(pull.T, z)
     return dot(pull.T, z) if pull.shape[1] > 1 else dot(pull[:, 0], z)[None]
 
 
@@ -73,9 +78,9 @@ def flat_gradient(spec: Spec, problem: Problem, flat: jax.Array) -> jax.Array:
         z, scores = _row_scores(problem, block, theta)
         slope = jax.vmap(jax.grad(spec.loss.value))(scores, block.y)
         pull = block.weight[:, None] * jnp.where(block.ok[:, None], slope, 0)
-        return dot(_frame.in_basis(problem, pull).T, z), ()
+        return _frame.along(_frame.in_basis(problem, pull).T, z), ()
 
-    columns, _ = _fold.fold(sums, problem.rows)
+    columns, _ = _fold.fold(sums, problem.rows, _rows.pass_entries(problem.rows.x))
     grad = _passes.gradient_of(problem, theta, columns)
     return jnp.where(_frame.inert(problem), theta, grad).reshape(-1)
 
@@ -89,19 +94,17 @@ def flat_value(spec: Spec, problem: Problem, flat: jax.Array) -> jax.Array:
         value = jax.vmap(spec.loss.value)(scores, block.y)
         return jnp.sum(block.weight * jnp.where(block.ok, value, 0)), ()
 
-    value, _ = _fold.fold(sums, problem.rows)
+    value, _ = _fold.fold(sums, problem.rows, _rows.pass_entries(problem.rows.x))
     return value + jnp.sum(problem.penalty[None, :] * theta**2) / 2
 
 
-def _row_scores(
-    problem: Problem, block: _rows.Rows, theta: jax.Array
-) -> tuple[jax.Array, jax.Array]:
+def _row_scores(problem: Problem, block: _rows.Rows, theta: jax.Array) -> tuple[Any, jax.Array]:
     """The columns, and the scores `(rows, K)` of theta.
 
     Masked by what a row holds, not by its weight, whose derivative is wanted at 0 too.
     """
-    z = _frame.columns(problem, block)
-    scores = _frame.scores(problem, dot(z, _scoring.spread_rows(problem, theta[None])))
+    z = _frame.view(problem, block)
+    scores = _frame.scores(problem, _frame.times(z, _scoring.spread_rows(problem, theta[None])))
     return z, _mesh.where_rows(block.ok, _scoring.moved(block, scores))
 
 
@@ -137,6 +140,8 @@ def _may_be_plain(problem: Problem) -> bool:
     """Whether all of x might be multiplied as it lies, and held a number for each row."""
     rows = problem.rows
     if isinstance(rows, _rows.Streamed) or rows.axis.name is not None or problem.basis is not None:
+        return False
+    if _frame.is_sparse(rows):
         return False
     as_it_is = rows.x.dtype == problem.spread.dtype and rows.feature_mask is None
     return as_it_is and rows.x.size >= PLAIN_ENTRIES and rows.x.shape[1] >= PLAIN_COLUMNS
@@ -193,7 +198,7 @@ def _by_blocks(spec, problem, flat):
     theta = flat.reshape(-1, problem.spread.size)
 
     def sums(block):
-        z = _frame.columns(problem, block)
+        z = _frame.view(problem, block)
         scores = _scoring.live(block, _scoring.scores_of(problem, block, z, theta))
         value, slope = jax.vmap(jax.value_and_grad(spec.loss.value))(scores, block.y)
         return (jnp.sum(block.weight * value), _pulled(block.weight[:, None] * slope, z)), ()

@@ -257,24 +257,31 @@ def mean_curvature(spec: Spec, problem: Problem, theta: jax.Array) -> jax.Array:
 
 def mean_diagonal(spec: Spec, problem: Problem, theta: jax.Array) -> jax.Array:
     """The diagonal of `mean_curvature`, `(p,)`."""
-    return problem.spread**2 * _curved(
-        spec, problem, theta, lambda z, curve: jnp.sum(z * curve[:, None] * z, 0)
-    )
+
+    def product(z, curve):
+        if isinstance(z, _frame.View):
+            return _frame.powers(curve[None], z, 2)[0]
+        return jnp.sum(z * curve[:, None] * z, 0)
+
+    return problem.spread**2 * _curved(spec, problem, theta, product, _frame.view)
 
 
-def _curved(spec, problem, theta, product):
+def _curved(spec, problem, theta, product, columns=_frame.columns):
     """The sum over the rows of `product(z, curve)`, per degree of freedom.
 
     The trace of a row's second derivatives is the same in all scores and in the basis.
     """
 
     def sums(block):
-        z = _frame.columns(problem, block)
+        z = columns(problem, block)
         scores = _scoring.live(block, _scoring.scores_of(problem, block, z, theta))
         return product(z, block.weight * _record.derivatives(spec.loss, scores, block.y)[2]), ()
 
     used = jnp.maximum(jnp.sum(problem.used), 1).astype(theta.dtype)
-    return _fold.fold(sums, problem.rows)[0] / used
+    entries = _rows.BLOCK_ENTRIES
+    if columns is _frame.view:
+        entries = _rows.pass_entries(problem.rows.x)
+    return _fold.fold(sums, problem.rows, entries)[0] / used
 
 
 def regular(problem: Problem, diagonal: jax.Array) -> jax.Array:

@@ -8,7 +8,7 @@ degrees of freedom, is the first of these that holds:
 | m p > 256, n < d, every l2 > 0 | Newton's method in the space of the rows |
 | m p <= 256, few entries of x | Newton's method with a Hessian, whose factor is the proof |
 | m = 1, m p <= 256, n >= 512 p | BFGS from the optimum of a sample of the rows |
-| m > 1 | Newton's method by conjugate gradients |
+| m > 1, or x a table of `sparse` | Newton's method by conjugate gradients |
 | any other | optax's L-BFGS, in units of a sample's Hessian |
 
 Few entries of x are 100,000 where every l2 is known to be positive, or any number in lanes that
@@ -110,6 +110,7 @@ def plan(
     streamed: bool = False,
     begun: bool = False,
     shared: bool | None = None,
+    sparse: bool = False,
 ) -> Plan:
     """The plan of a fit to x of this `shape`, of m degrees of freedom a row.
 
@@ -120,6 +121,7 @@ def plan(
       streamed: whether x is read from a source, pass by pass.
       begun: whether the user gives a start.
       shared: None for one fit; else of lanes, whether they are of one x.
+      sparse: whether x is a table whose zeros are not held.
     """
     (n, d), p = shape, shape[1] + spec.bias
     size, rows = m * p, n * (devices or 1)
@@ -135,17 +137,17 @@ def plan(
     sampled = default and m == 1 and size <= NEWTON_LIMIT and not streamed and spares(rows, p)
     dense = size <= DENSE_LIMIT
     # Each is a pass, of which a stream takes few.
-    products = spec.loss.bend is not None and not streamed
+    products = (spec.loss.bend is not None or sparse) and not streamed
     doubtful = default and not held and dense and not streamed
     wide = default and size > NEWTON_LIMIT and n < d and m * (n + spec.bias) <= DENSE_LIMIT
-    wide &= devices is None and spec.penalised is not False
+    wide &= devices is None and spec.penalised is not False and not sparse
     if newton:
         method = Method.NEWTON
     elif sampled and not begun:
         method = Method.SAMPLED
     else:
         method = Method.NEWTON_CG if default and products else Method.LBFGS
-    units = Units.MATRIX if has_matrix(rows, p) else Units.DIAGONAL
+    units = Units.MATRIX if has_matrix(rows, p) and not sparse else Units.DIAGONAL
     if units is Units.MATRIX and default and not (streamed or sampled):
         units = Units.DIAGONAL_FIRST
     if newton:

@@ -144,7 +144,13 @@ def run(program: Any, spec: Spec, k: int, data: _checks.Table, l2: jax.Array, *r
     so an eager call tries it first; of few entries, compiled for this call and not for thousands to
     come. Traced, the program must be complete, unless many fits are to be `_lean`.
     """
-    planned = functools.partial(_plan.plan, shape=data.x.shape, m=k - 1, devices=_devices(data))
+    planned = functools.partial(
+        _plan.plan,
+        shape=data.x.shape,
+        m=k - 1,
+        devices=_devices(data),
+        sparse=_frame.is_sparse(data),
+    )
     if planned(spec._replace(penalised=None)).space is Space.FEATURES:
         spec = spec._replace(penalised=spec.penalised or None)  # the same program
     positive = _lean.how()
@@ -212,7 +218,8 @@ def fit(
     by_rows = functools.partial(_solved_by_rows, spec)
     by_features = functools.partial(_solved_by_features, spec)
     m = 1 if basis is None else basis.shape[1]
-    space = _plan.plan(spec, rows.x.shape, m, devices=_devices(rows)).space
+    sparse = _frame.is_sparse(rows)
+    space = _plan.plan(spec, rows.x.shape, m, devices=_devices(rows), sparse=sparse).space
     if space is Space.FEATURES:
         problem, found = _framed(spec, by_features, rows, l2, *arguments)
         return _left_by_features(spec, problem, rows, usable, l2, found)
@@ -289,7 +296,9 @@ def _framed(spec, solve, rows, l2, init, tol, max_steps, basis, usable):
             found = theta, info, unsettled | ~problem.bounded
         return (problem.centre, problem.scale), (problem[3:], found)
 
-    if not isinstance(rows, _rows.Streamed) and rows.axis.name is None:
+    if _frame.is_sparse(rows):
+        solved = jax.custom_batching.sequential_vmap(solved)  # each lane reads the entries itself
+    elif not isinstance(rows, _rows.Streamed) and rows.axis.name is None:
         solved = _lanes.in_chunks(_from_one_start(spec, solved))
     operands = jax.lax.stop_gradient((rows, l2, init, tol, max_steps, basis, usable))
     shared, (rest, found) = solved(*operands)
@@ -358,6 +367,7 @@ def _solved_by_features(spec, problem, init, tol, max_steps, *, doubted=True, pl
             counted=counted,
             dealt=_loops.varies(problem),
             begun=init is not None,
+            sparse=_frame.is_sparse(problem.rows),
         )
     newton = plan.method is Method.NEWTON
     start = _frame.enter(problem, init, spec.bias)

@@ -150,7 +150,7 @@ def rough(spec: Spec, problem: Problem, m: int) -> Problem | None:
 
 def _held(problem: Problem, sample: Problem, count: int) -> Problem:
     """The sample of so many rows in float32, its columns held and not its x, if they may be."""
-    if sample.rows.x.size > _frame.HELD_ENTRIES:
+    if sample.rows.x.size > _frame.HELD_ENTRIES or _frame.is_sparse(sample.rows):
         return sample
 
     def columns(block):
@@ -164,7 +164,9 @@ def _held(problem: Problem, sample: Problem, count: int) -> Problem:
 
 def is_dense(problem: Problem) -> bool:
     """Whether the curvature is a matrix, and not a diagonal or nothing."""
-    return _plan.has_matrix(_all(problem), problem.spread.size)
+    return not _frame.is_sparse(problem.rows) and _plan.has_matrix(
+        _all(problem), problem.spread.size
+    )
 
 
 def are_independent(problem: Problem) -> jax.Array:
@@ -223,10 +225,16 @@ def _unseen(problem: Problem, sample: Problem, diagonal: jax.Array) -> tuple[jax
     """Columns hardly seen, and the curvature of each that the sample's `diagonal` is without."""
 
     def squares(block):
-        square = _frame.columns(problem, block) ** 2
-        return (dot(block.weight, square), dot(block.weight**2, square**2)), ()
+        z, weight = _frame.view(problem, block), block.weight
+        if isinstance(z, _frame.View):
+            return (
+                _frame.powers(weight[None], z, 2)[0],
+                _frame.powers(weight[None] ** 2, z, 4)[0],
+            ), ()
+        square = z**2
+        return (dot(weight, square), dot(weight**2, square**2)), ()
 
-    (seen, fourth), _ = _fold.fold(squares, sample.rows)
+    (seen, fourth), _ = _fold.fold(squares, sample.rows, _rows.pass_entries(sample.rows.x))
     part = sample.rows.x.shape[0] < problem.rows.x.shape[0]
     few = (seen**2 <= SEEN_ROWS * fourth) & part
     seen = seen.astype(problem.spread.dtype)

@@ -1,5 +1,7 @@
 """Scores of rows at a point, and what their labels agree with."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 
@@ -16,9 +18,9 @@ def scored(problem: Problem, block: _rows.Rows, u: jax.Array) -> jax.Array:
     return live(block, moved(block, _frame.scores(problem, u)))
 
 
-def scores_of(problem: Problem, block: _rows.Rows, z: jax.Array, theta: jax.Array) -> jax.Array:
+def scores_of(problem: Problem, block: _rows.Rows, z: Any, theta: jax.Array) -> jax.Array:
     """The scores `(rows, K)` of theta, with offset, in one product; see `live`."""
-    scores = dot(z, spread_rows(problem, _frame.of_basis(problem, theta)[None]))
+    scores = _frame.times(z, spread_rows(problem, _frame.of_basis(problem, theta)[None]))
     if problem.basis is not None:
         scores = scores + _frame.never(problem)[None, :]
     return moved(block, scores)
@@ -77,13 +79,13 @@ def extremes(spec: Spec, problem: Problem, theta: jax.Array) -> tuple[jax.Array,
     return -worst, reach
 
 
-def images(problem: Problem, z: jax.Array, thetas: jax.Array) -> jax.Array:
+def images(problem: Problem, z: Any, thetas: jax.Array) -> jax.Array:
     """Scores `(rows, s m)` of thetas `(s, m, p)`.
 
     The product is taken the other way round, so that lanes that share z have each its scores in
     one piece.
     """
-    return dot(spread_rows(problem, thetas).T, z.T).T
+    return _frame.across(spread_rows(problem, thetas).T, z).T
 
 
 def spread_rows(problem: Problem, thetas: jax.Array) -> jax.Array:

@@ -21,7 +21,7 @@ from jaxlin import _linalg
 from jaxlin._base import _loops, _mesh
 from jaxlin._data import _fold, _rows
 from jaxlin._linalg import dot
-from jaxlin._smooth import _frame, _iterate, _light, _passes, _sampled, _scoring
+from jaxlin._smooth import _frame, _iterate, _light, _passes, _record, _sampled, _scoring
 from jaxlin._smooth._frame import Problem
 from jaxlin._smooth._record import Bend, Spec
 
@@ -79,6 +79,8 @@ class _Run(NamedTuple):
     def entries(self) -> int:
         """Of x in a block, beside which it makes several numbers for each score."""
         d, scores = self.problem.centre.size, self.problem.used.size + 1
+        if _frame.is_sparse(self.problem.rows):
+            return _rows.pass_entries(self.problem.rows.x)
         return _light.light_entries(self.problem) * d // (d + OF_SCORE * scores)
 
     def fold(self, f, kept: jax.Array):
@@ -88,14 +90,15 @@ class _Run(NamedTuple):
             return _mesh.across(f(rows.framed, rows, kept), (), rows.axis)[0]
         if kept.shape[1] == 0:
             return _fold.fold(
-                lambda b: (f(_frame.columns(problem, b), b, kept), ()), rows, self.entries
+                lambda b: (f(_frame.view(problem, b), b, kept), ()), rows, self.entries
             )[0]
 
         def of_block(block):
-            return f(_frame.columns(problem, block), block, block.offset.T), ()
+            return f(_frame.view(problem, block), block, block.offset.T), ()
 
         # It travels in the place of the offset.
-        return _fold.fold(of_block, rows._replace(offset=kept.T))[0]
+        entries = _rows.pass_entries(rows.x)
+        return _fold.fold(of_block, rows._replace(offset=kept.T), entries)[0]
 
     def fold_and_map(self, f):
         """The sums over the rows of the first that `f(z, block)` returns, and all of the second."""
@@ -105,10 +108,10 @@ class _Run(NamedTuple):
             return _mesh.across(sums, (), rows.axis)[0], each
 
         def of_block(block):
-            sums, each = f(_frame.columns(problem, block), block)
+            sums, each = f(_frame.view(problem, block), block)
             return sums, each.T
 
-        sums, each = _fold.fold_and_map(of_block, rows)
+        sums, each = _fold.fold_and_map(of_block, rows, _rows.pass_entries(rows.x))
         return sums, each.T
 
 
@@ -164,8 +167,7 @@ def _of(spec: Spec, problem: Problem, room: int) -> _Run:
     kept = problem.rows.x.shape[0] * (problem.used.size + 1)
     # Not where rows are dealt over devices: all that a loop carries would vary as they do.
     keeps = kept <= room and problem.rows.axis.name is None
-    assert spec.loss.bend is not None  # or another solver is chosen
-    return _Run(spec, problem, spec.loss.bend, keeps)
+    return _Run(spec, problem, _record.bend_of(spec.loss), keeps)
 
 
 def _part(spec: Spec, problem: Problem, m: int) -> _Run | None:
@@ -222,7 +224,7 @@ def look(run: _Run, theta: jax.Array) -> Point:
         curve = block.weight * jnp.sum(bend.diagonal(kept), axis=0)
         squares = block.weight, jnp.sum(slope**2, axis=0)
         terms = _passes.totals(block, value, squares, curve, _passes.sizes(scores, axis=0))
-        return (dot(pull, z), jnp.stack(terms)), kept
+        return (_frame.along(pull, z), jnp.stack(terms)), kept
 
     if run.keeps:
         (pulled, terms), kept = run.fold_and_map(of_block)
@@ -236,7 +238,7 @@ def look(run: _Run, theta: jax.Array) -> Point:
 def _scores(problem: Problem, block: _rows.Rows, z: jax.Array, theta: jax.Array) -> jax.Array:
     """As `_scoring.scores_of` where there is weight, `(K, rows)`: vectors want the rows last."""
     columns = _scoring.spread_rows(problem, _frame.of_basis(problem, theta)[None])
-    scores = _scoring.in_front(problem, block, dot(columns.T, z.T))
+    scores = _scoring.in_front(problem, block, _frame.across(columns.T, z))
     # Without weight are also rows of the last block that were in the one before.
     fine = (block.weight > 0)[None, :] | (jnp.abs(scores) <= -_frame.NEVER)
     return jnp.where(fine, scores, 0)
@@ -250,10 +252,10 @@ def product(run: _Run, point: Point, step: jax.Array) -> jax.Array:
     def sums(z, block, kept):
         if kept.shape[1] == 0:
             *_, kept = bend.sides(_scores(problem, block, z, point.theta), block.y)
-        curved = bend.product(kept, dot(columns.T, z.T))
+        curved = bend.product(kept, _frame.across(columns.T, z))
         # Where there is no weight there may be no number.
         weight = block.weight[None, :]
-        return dot(jnp.where(weight > 0, weight * curved, 0), z)
+        return _frame.along(jnp.where(weight > 0, weight * curved, 0), z)
 
     pulled = run.fold(sums, point.kept)
     return _passes.gradient_of(problem, step, _frame.in_basis(problem, pulled.T).T)

@@ -130,7 +130,14 @@ def _combined(program: Callable, fit: Fit, name: str) -> Fit:
 @_options.explained
 def _run(program, fit, x, y, num_classes, sample_weight, key, axis_name, options):
     mask = options.get("feature_mask")
-    data = _checks.table(x, y, sample_weight=sample_weight, feature_mask=mask, axis_name=axis_name)
+    data = _checks.table(
+        x,
+        y,
+        sample_weight=sample_weight,
+        feature_mask=mask,
+        axis_name=axis_name,
+        sparse=True,
+    )
     if key is not None:
         _words.refuse_other_than_key(key)
     if axis_name is not None:

@@ -7,6 +7,7 @@ import numpy as np
 
 from jaxlin._base import _checks
 from jaxlin._base._checks import Table
+from jaxlin.sparse import TABLES, Padded, padded
 from jaxlin.types import Info, Status
 
 
@@ -61,9 +62,11 @@ def _row_problems(
     n, _ = data.x.shape
     weight = np.ones(n) if data.sample_weight is None else np.asarray(data.sample_weight)
     present = weight != 0
-    x = np.asarray(data.x.astype(dtype))
+    table = padded(data.x) if isinstance(data.x, TABLES) else None
+    x = np.asarray((data.x if table is None else table.values).astype(dtype))
     if data.feature_mask is not None:
-        x = np.where(np.asarray(data.feature_mask)[None, :], x, 0)
+        mask = np.asarray(data.feature_mask)
+        x = np.where(mask[None, :] if table is None else mask[np.asarray(table.indices)], x, 0)
     limit = _checks.safe_range(dtype)
     y = np.asarray(data.y)
     problems = [
@@ -71,12 +74,16 @@ def _row_problems(
             "sample_weight", weight, ~(weight >= 0) | np.isinf(weight), "negative or infinite"
         ),
         offences(
-            "x",
+            "x" if table is None else "x.values",
             x,
             ~(np.abs(x) <= limit) & present[:, None],
             f"not finite, or larger in size than {limit:.1e}",
         ),
     ]
+    if isinstance(data.x, Padded):
+        places, d = np.asarray(data.x.indices), data.x.num_features
+        outside = ((places < 0) | (places >= d)) & present[:, None]
+        problems.append(offences("x.indices", places, outside, f"outside 0..{d - 1}"))
     if of_x is not None:
         low, high = of_x
         outside = ((x < low) | (x > high)) & present[:, None]

@@ -11,6 +11,7 @@ import numpy as np
 from jaxlin import metrics
 from jaxlin._base import _checks, _dispatch, _lean, _options, _platform, _traits, _words
 from jaxlin._batch import _draws, _lanes, _paths
+from jaxlin._data import _rows
 from jaxlin._moments import _closed_form
 from jaxlin.types import Info, Status
 
@@ -50,7 +51,7 @@ def given(fit, x, y, weights, sample_weight, options, penalties=None) -> Given:
     """
     _words.refuse_no_fit(fit)
     _checks.refuse_other_rows(x=x, y=y, sample_weight=sample_weight)
-    x = _checks.matrix(x)
+    x = _checks.matrix(x, sparse=True)
     n, _ = x.shape
     dtype = _checks.working_dtype(x)
     y = _checks.array(y, "y")
@@ -230,8 +231,8 @@ def _seen(weights, sample_weight):
 def metric_of(metric, params, x, y, judged, offset=None):
     """The metric of params on the rows with weight in `judged`, NaN if there are none."""
     # Of a row that holds NaN the score is NaN, but not its derivative in the params.
-    finite = jnp.all(jnp.isfinite(x), axis=1)
-    found = _dispatch.scores(params, jnp.where(finite[:, None], x, 0))
+    finite = _rows.finite(x)
+    found = _dispatch.scores(params, _rows.only(x, finite))
     found = jnp.where(finite.reshape(-1, *(1,) * (found.ndim - 1)), found, jnp.nan)
     scores = _with_offset(found, offset)
     found = metric(scores, y, sample_weight=judged)

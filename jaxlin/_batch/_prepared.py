@@ -64,7 +64,7 @@ def on_balanced(fit: Fit) -> Fit:
     ) -> tuple[Any, Info]:
         """A fit to classes of one total weight: see `resample.on_balanced`."""
         _checks.refuse_other_rows(x=x, y=y, sample_weight=sample_weight)
-        x, y = _checks.matrix(x), _checks.array(y, "y")
+        x, y = _checks.matrix(x, sparse=True), _checks.array(y, "y")
         _checks.refuse_inexact(y)
         n, dtype = len(x), _checks.working_dtype(x)
         if y.shape != (n,):

@@ -262,6 +262,13 @@ def finite(x: Any) -> jax.Array:
     return jnp.all(jnp.isfinite(padded(x).values if isinstance(x, TABLES) else x), axis=1)
 
 
+def only(x: Any, keep: jax.Array) -> Any:
+    """x, 0 in the rows that are not to be kept."""
+    if isinstance(x, TABLES):
+        return _entries.clean(padded(x), keep, None)
+    return jnp.where(keep[:, None], x, 0)
+
+
 def has_label(y: jax.Array, num_classes: int | None) -> jax.Array:
     if num_classes is None:
         return jnp.isfinite(y)

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 
 from jaxlin import _linalg
 from jaxlin._data import _fold, _rows
-from jaxlin._linalg import dot
 from jaxlin._smooth import _frame
 from jaxlin._smooth._frame import Problem
 from jaxlin._smooth._record import Agreement, Spec

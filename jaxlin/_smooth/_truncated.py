@@ -36,6 +36,8 @@ OF_SCORE = 6
 # Products within one step, and in a run for each step that it may take.
 MOST_PRODUCTS, PRODUCTS = 200, 20
 HALVINGS = 20
+# Of tol, which a step need not go below: the rest is for what the Hessian does not tell.
+OVER = 1 / 4
 # What a step of a rough Hessian leaves of g's square; the minimum of a part of the rows is sought
 # to this by the square root of their number, in so many steps.
 ROUGH_GOAL, ROUGH_TOL, ROUGH_STEPS = 0.003, 0.25, 10
@@ -182,15 +184,20 @@ def _descend(run: _Run, part: _Run | None, point: Point, tol, cap):
     """`descend` from a point, with products over a part of the rows, if there is one."""
     allowed = PRODUCTS * jnp.minimum(cap, jnp.iinfo(jnp.int32).max // PRODUCTS)
 
+    enough = tol * OVER
+
     def of_all(problem, point, most):
-        return direction(run._replace(problem=problem), point, most)
+        return direction(run._replace(problem=problem), point, most, enough)
 
     def towards(point, most, whole):
         if part is None:
-            return direction(run, point, most)
+            return direction(run, point, most, enough)
         seen = jax.tree.map(lambda a: a.astype(part.problem.spread.dtype), point.seen)
         there = Point(seen, look(part, seen.theta).kept)
-        step, products = direction(part, there, jnp.where(whole, 0, most), ROUGH_GOAL)
+        most_here = jnp.where(whole, 0, most)
+        step, products = direction(
+            part, there, most_here, enough.astype(seen.value.dtype), ROUGH_GOAL
+        )
         roughly = step.astype(point.theta.dtype), products
         return _linalg.when(whole, of_all, roughly, (run.problem, point, most))
 
@@ -262,13 +269,13 @@ def product(run: _Run, point: Point, step: jax.Array) -> jax.Array:
 
 
 def direction(
-    run: _Run, point: Point, most: jax.Array, part: float | None = None
+    run: _Run, point: Point, most: jax.Array, enough: jax.Array, part: float | None = None
 ) -> tuple[jax.Array, jax.Array]:
     """About -H^-1 g `(m, p)` by conjugate gradients, and how many products it took.
 
-    It ends where the square of the residual of the equations, in the norm of the preconditioner, is
-    below a `part` of g's, by default one that falls with g: the steps then converge faster than
-    linearly.
+    It ends where the residual of the equations is `enough`; or its square, in the norm of the
+    preconditioner, below a `part` of g's, by default one that falls with g: the steps then converge
+    faster than linearly.
     """
     inverse = preconditioner(run.spec, run.problem, point.theta)
 
@@ -297,8 +304,9 @@ def direction(
         return step, left, ready + more * along, following, expected, i + 1, sound
 
     def unfinished(carry):
-        *_, size, _, i, sound = carry
-        return (size > goal) & sound & (i < most)
+        _, left, _, size, _, i, sound = carry
+        open_still = (size > goal) & (_passes.residual(run.problem, left) > enough)
+        return open_still & sound & (i < most)
 
     init = (jnp.zeros_like(left), left, along, size, size, jnp.int32(0), jnp.bool_(True))
     step, *_, i, _ = jax.lax.while_loop(unfinished, *_loops.steady(advance, init))

@@ -64,7 +64,7 @@ from jaxlin._infer import (
     _verdict,
 )
 from jaxlin._linalg import dot
-from jaxlin._nonsmooth import _conjugates, _sparse
+from jaxlin._nonsmooth import _conjugates, _kinked
 from jaxlin._smooth import _record
 from jaxlin.losses import Loss
 from jaxlin.types import Hyperplane, Info, Linear, Status
@@ -1426,9 +1426,9 @@ def proved_zero(
     (n, d), dtype = data.x.shape, _checks.working_dtype(data.x)
     spec = _record.Spec(record, solver=None, bias=_checks.static(bias, bool, "bias"))
     penalty = _checks.penalty(l2, d, dtype)
-    spec, (size, *_) = _sparse.arranged(spec, penalty, l1, groups, num_groups, None, None)
+    spec, (size, *_) = _kinked.arranged(spec, penalty, l1, groups, num_groups, None, None)
     lead = () if k is None else (k,)
-    found, valid = _sparse.proved_zero(
+    found, valid = _kinked.proved_zero(
         spec,
         None if numbers else k or 2,
         data,

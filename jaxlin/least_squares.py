@@ -48,9 +48,10 @@ from jaxlin._batch import _lanes
 from jaxlin._data import _fold
 from jaxlin._linalg import _implicit, dot
 from jaxlin._moments import _bayes, _closed_form, _scatter, _statistics
-from jaxlin._nonsmooth import _conjugates, _size, _sparse
-from jaxlin._smooth import _record
+from jaxlin._nonsmooth import _conjugates, _kinked, _size
+from jaxlin._smooth import _record, _risk
 from jaxlin.moments import ClassMoments, RegressionMoments, TiedMoments, tied
+from jaxlin.sparse import Sparse
 from jaxlin.types import Hyperplane, Info, Linear, Status
 
 # Squared pivots, and unexplained parts of the targets, from which the normal equations keep all but
@@ -109,16 +110,24 @@ def fit(
       >>> params.weights.round(3).tolist(), params.bias.round(3).tolist()
       ([[-0.4], [0.4]], [1.1, -0.1])
     """
+    asked = _size.is_asked(l1, groups, num_groups)
     data = _checks.table(
-        x, y, sample_weight=sample_weight, feature_mask=feature_mask, axis_name=axis_name
+        x,
+        y,
+        sample_weight=sample_weight,
+        feature_mask=feature_mask,
+        axis_name=axis_name,
+        sparse=not asked,
     )
     k = _checks.number_of_classes(num_classes, y, sample_weight)
     bias = _checks.static(bias, bool, "bias")
     l2 = _checks.penalty(l2, data.x.shape[1], _checks.working_dtype(data.x))
-    if _size.is_asked(l1, groups, num_groups):
+    if asked:
         spec = _record.Spec(_LOSS, solver=None, bias=bias)
-        spec, rest = _sparse.arranged(spec, l2, l1, groups, num_groups, None, None)
-        params, info = _sparse.run(_sparse.planes, spec, k, data, l2, None, None, *rest)
+        spec, rest = _kinked.arranged(spec, l2, l1, groups, num_groups, None, None)
+        params, info = _kinked.run(_kinked.planes, spec, k, data, l2, None, None, *rest)
+    elif isinstance(data.x, Sparse):
+        params, info = _of_table(k, bias, data, l2)
     else:
         params, info = _fit(k, bias, data, l2)
     given = {"l2": l2, "l1": l1}
@@ -200,15 +209,23 @@ def regress(
       >>> params.weights.round(3).tolist(), params.bias.round(3).item()
       ([2.0], 1.0)
     """
+    asked = _size.is_asked(l1, groups, num_groups)
     data = _checks.targets(
-        x, t, sample_weight=sample_weight, feature_mask=feature_mask, axis_name=axis_name
+        x,
+        t,
+        sample_weight=sample_weight,
+        feature_mask=feature_mask,
+        axis_name=axis_name,
+        sparse=not asked,
     )
     bias = _checks.static(bias, bool, "bias")
     l2 = _checks.penalty(l2, data.x.shape[1], _checks.working_dtype(data.x))
-    if _size.is_asked(l1, groups, num_groups):
+    if asked:
         spec = _record.Spec(_LOSS, solver=None, bias=bias)
-        spec, rest = _sparse.arranged(spec, l2, l1, groups, num_groups, None, None)
-        params, info = _sparse.run(_sparse.plane, spec, None, data, l2, None, None, *rest)
+        spec, rest = _kinked.arranged(spec, l2, l1, groups, num_groups, None, None)
+        params, info = _kinked.run(_kinked.plane, spec, None, data, l2, None, None, *rest)
+    elif isinstance(data.x, Sparse):
+        params, info = _of_table(None, bias, data, l2)
     else:
         params, info = _regress(bias, data, l2)
     given = {"l2": l2, "l1": l1}
@@ -323,6 +340,25 @@ def _fit(k, bias, data, l2):
         return _as_linear(found, s, valid, bias, (data, l2), rows)
 
     return fit(data, l2)
+
+
+def _of_table(k, bias, data, l2):
+    """Of a table whose zeros are not held, by steps; of k classes, or of numbers where it is None.
+
+    Numbers are brought near 1, which what a residual may be is measured by.
+    """
+    spec = _record.Spec(_LOSS, solver=None, bias=bias, penalised=_risk.penalised(l2, l2.dtype))
+    rest = l2, None, None, None, _checks.tolerance(None, l2.dtype), None
+    if k is not None:
+        return _kinked.run(_kinked.planes, spec, k, data, *rest)
+    size = jax.lax.stop_gradient(jnp.where(jnp.isfinite(data.y), jnp.abs(data.y), 0))
+    if data.sample_weight is not None:
+        size = jnp.where(data.sample_weight > 0, size, 0)
+    unit = _linalg.power_of_two(jnp.max(size))
+    data = data._replace(y=data.y / unit)
+    params, info = _kinked.run(_kinked.plane, spec, k, data, *rest)
+    params = jax.tree.map(lambda a: a * unit, params)
+    return params, info._replace(objective=info.objective * unit**2, residual=info.residual * unit)
 
 
 @functools.partial(_platform.jit, static_argnums=0)

@@ -14,7 +14,7 @@ from jaxlin import _linalg, features
 from jaxlin._base import _checks, _codes
 from jaxlin._data import _entries, _fold, _prepare
 from jaxlin._linalg import dot
-from jaxlin.sparse import TABLES, Padded, padded
+from jaxlin.sparse import Padded, Sparse
 from jaxlin.types import Hyperplane, Linear
 
 
@@ -355,13 +355,13 @@ def _aligned(params: Hyperplane | Linear, x: Any) -> tuple[jax.Array, jax.Array,
             f"params: expected a {name} of weights {shape}, got {weights.shape} and bias "
             f"{bias.shape}; jax.vmap over a leading axis, or linear.from_hyperplanes"
         )
-    sparse = isinstance(x, TABLES)
+    sparse = isinstance(x, Sparse)
     x = _checks.matrix(x, sparse=True) if sparse else _checks.real(x, "x")
     if x.ndim < 1 or x.shape[-1] != weights.shape[-1]:
         raise ValueError(f"x: expected shape (..., {weights.shape[-1]}), got {x.shape}")
     dtype = _checks.wider(_checks.working_dtype(x), _checks.working_dtype(weights))
-    if isinstance(x, TABLES):
-        x = padded(x)
+    if isinstance(x, Sparse):
+        x = x.padded()
         return (
             weights.astype(dtype),
             bias.astype(dtype),

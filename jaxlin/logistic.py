@@ -43,7 +43,7 @@ import jax.numpy as jnp
 from jaxlin import solvers
 from jaxlin._base import _checks, _invalid, _platform, _traits, _words
 from jaxlin._data import _prepare
-from jaxlin._nonsmooth import _conjugates, _size, _sparse
+from jaxlin._nonsmooth import _conjugates, _kinked, _size
 from jaxlin._smooth import _firth, _plan, _record, _risk
 from jaxlin.types import Hyperplane, Info, Linear
 
@@ -151,8 +151,8 @@ def fit(
     start = _risk.check_init(init, Hyperplane, (), d, dtype)
     given = 2, data, penalty, offset_of, start
     if _size.is_asked(l1, groups, num_groups):
-        spec, rest = _sparse.arranged(spec, penalty, l1, groups, num_groups, tol, max_steps)
-        params, info = _sparse.run(_sparse.plane, spec, *given, *rest)
+        spec, rest = _kinked.arranged(spec, penalty, l1, groups, num_groups, tol, max_steps)
+        params, info = _kinked.run(_kinked.plane, spec, *given, *rest)
     else:
         steps = None if max_steps is None else _checks.count(max_steps, "max_steps")
         params, info = _risk.run(_fit, spec, *given, _checks.tolerance(tol, dtype), steps)

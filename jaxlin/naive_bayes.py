@@ -402,7 +402,12 @@ def _fit(
     kind, x, y, num_classes, number, priors, sample_weight, feature_mask, axis_name, groups=None
 ) -> Any:
     data = _checks.table(
-        x, y, sample_weight=sample_weight, feature_mask=feature_mask, axis_name=axis_name
+        x,
+        y,
+        sample_weight=sample_weight,
+        feature_mask=feature_mask,
+        axis_name=axis_name,
+        sparse=kind is not Kind.GAUSSIAN,
     )
     k = _checks.number_of_classes(num_classes, y, sample_weight)
     dtype = _checks.working_dtype(data.x)

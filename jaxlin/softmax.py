@@ -29,7 +29,7 @@ import jax.numpy as jnp
 from jaxlin import _linalg, losses, solvers
 from jaxlin._base import _checks, _codes, _invalid, _platform, _traits, _words
 from jaxlin._data import _prepare
-from jaxlin._nonsmooth import _conjugates, _size, _sparse
+from jaxlin._nonsmooth import _conjugates, _kinked, _size
 from jaxlin._smooth import _frame, _plan, _record, _risk
 from jaxlin.types import Info, Linear
 
@@ -148,8 +148,8 @@ def fit(
     start = _risk.check_init(init, Linear, (k,), d, dtype)
     given = k, data, penalty, offset_of, start
     if _size.is_asked(l1, groups, num_groups):
-        spec, rest = _sparse.arranged(spec, penalty, l1, groups, num_groups, tol, max_steps)
-        params, info = _sparse.run(_sparse.planes, spec, *given, *rest)
+        spec, rest = _kinked.arranged(spec, penalty, l1, groups, num_groups, tol, max_steps)
+        params, info = _kinked.run(_kinked.planes, spec, *given, *rest)
     else:
         steps = None if max_steps is None else _checks.count(max_steps, "max_steps")
         params, info = _risk.run(_fit, spec, *given, _checks.tolerance(tol, dtype), steps)

@@ -30,12 +30,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-# What stands in a code of OneHot for a value that is not known.
-UNKNOWN = -1
 
-
-class _Table:
-    """What all tables have, from `shape` and the leading axis of their leaves."""
+class Sparse:
+    """What all tables have: a shape, a size, a length, and rows that are selected."""
 
     shape: tuple[int, int]
     ndim = 2
@@ -44,6 +41,14 @@ class _Table:
     def size(self) -> int:
         """Entries, the zeros too."""
         return math.prod(self.shape)
+
+    def padded(self) -> "Padded":
+        """The same as a Padded of indices that are in range."""
+        raise NotImplementedError
+
+    def to_dense(self) -> jax.Array:
+        """`(n, d)`, of which the zeros are held too."""
+        raise NotImplementedError
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -57,7 +62,7 @@ class _Table:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
-class Padded(_Table):
+class Padded(Sparse):
     """Rows of at most m entries that are not 0; in places that are left over, values are 0.
 
     An index stands once in a row, or once with a value that is not 0. One outside 0..num_features-1
@@ -80,6 +85,12 @@ class Padded(_Table):
     def dtype(self) -> Any:
         return self.values.dtype
 
+    def padded(self) -> "Padded":
+        """The same with indices that are in range; what is elsewhere has the value NaN."""
+        inside = (self.indices >= 0) & (self.indices < self.num_features)
+        indices = jnp.where(inside, self.indices, 0).astype(jnp.int32)
+        return Padded(indices, jnp.where(inside, self.values, jnp.nan), self.num_features)
+
     def to_dense(self) -> jax.Array:
         """`(n, d)`, of which the zeros are held too."""
         n, _ = self.indices.shape
@@ -89,7 +100,7 @@ class Padded(_Table):
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
-class OneHot(_Table):
+class OneHot(Sparse):
     """Categories, each as columns of 0 and 1 for its values; any other code is 0 in all of them.
 
     codes: `(n, c)` integers, of category j in 0..sizes[j]-1
@@ -107,14 +118,22 @@ class OneHot(_Table):
     def dtype(self) -> Any:
         return jnp.result_type(float)
 
+    def padded(self) -> Padded:
+        """The same as a Padded, of c places in a row."""
+        starts = np.cumsum([0, *self.sizes[:-1]]).astype(np.int32)
+        codes = self.codes.astype(jnp.int32)
+        inside = (codes >= 0) & (codes < np.asarray(self.sizes, np.int32)[None, :])
+        indices = jnp.where(inside, codes + starts[None, :], 0)
+        return Padded(indices, inside.astype(self.dtype), sum(self.sizes))
+
     def to_dense(self) -> jax.Array:
         """`(n, d)`, as `features.one_hot`."""
-        return padded(self).to_dense()
+        return self.padded().to_dense()
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
-class Columns(_Table):
+class Columns(Sparse):
     """Parts side by side, of as many rows each.
 
     parts: Padded, OneHot, or dense arrays `(n, columns)`
@@ -132,13 +151,18 @@ class Columns(_Table):
         own = [part.dtype for part in self.parts if not isinstance(part, OneHot)]
         return max(own, key=lambda dtype: dtype.itemsize) if own else self.parts[0].dtype
 
+    def padded(self) -> Padded:
+        """The same as a Padded, of as many places in a row as the parts have together."""
+        each = [part.padded() if isinstance(part, Sparse) else _whole(part) for part in self.parts]
+        starts = np.cumsum([0] + [part.num_features for part in each])
+        indices = [part.indices + int(s) for part, s in zip(each, starts, strict=False)]
+        values = [part.values.astype(self.dtype) for part in each]
+        return Padded(jnp.concatenate(indices, 1), jnp.concatenate(values, 1), int(starts[-1]))
+
     def to_dense(self) -> jax.Array:
         """`(n, d)`, of which the zeros are held too."""
-        each = [part.to_dense() if isinstance(part, TABLES) else part for part in self.parts]
+        each = [part.to_dense() if isinstance(part, Sparse) else part for part in self.parts]
         return jnp.concatenate([part.astype(self.dtype) for part in each], axis=1)
-
-
-TABLES = Padded, OneHot, Columns
 
 
 def from_scipy(matrix: Any, *, dtype: Any = None) -> Padded:
@@ -229,29 +253,10 @@ def _values_of(column: np.ndarray) -> np.ndarray:
 
 def _codes_of(column: np.ndarray, values: Any) -> list[int]:
     place = {value: i for i, value in enumerate(np.asarray(values).tolist())}
-    return [place.get(value, UNKNOWN) for value in column.tolist()]
+    return [place.get(value, -1) for value in column.tolist()]
 
 
-def padded(x: Any) -> Padded:
-    """Any table as a Padded of indices in range; what was out of range has the value NaN."""
-    if isinstance(x, OneHot):
-        starts = np.cumsum([0, *x.sizes[:-1]]).astype(np.int32)
-        codes = x.codes.astype(jnp.int32)
-        inside = (codes >= 0) & (codes < np.asarray(x.sizes, np.int32)[None, :])
-        indices = jnp.where(inside, codes + starts[None, :], 0)
-        return Padded(indices, inside.astype(x.dtype), sum(x.sizes))
-    if isinstance(x, Padded):
-        inside = (x.indices >= 0) & (x.indices < x.num_features)
-        indices = jnp.where(inside, x.indices, 0).astype(jnp.int32)
-        return Padded(indices, jnp.where(inside, x.values, jnp.nan), x.num_features)
-    if isinstance(x, Columns):
-        return _beside([padded(part) for part in x.parts], x.dtype)
+def _whole(x: jax.Array) -> Padded:
+    """Of a dense array, every place held."""
     n, d = x.shape
     return Padded(jnp.broadcast_to(jnp.arange(d, dtype=jnp.int32), (n, d)), x, d)
-
-
-def _beside(parts: list[Padded], dtype: Any) -> Padded:
-    starts = np.cumsum([0] + [part.num_features for part in parts])
-    indices = [part.indices + int(s) for part, s in zip(parts, starts, strict=False)]
-    values = [part.values.astype(dtype) for part in parts]
-    return Padded(jnp.concatenate(indices, 1), jnp.concatenate(values, 1), int(starts[-1]))

@@ -48,7 +48,7 @@ from jaxlin._data import _prepare
 from jaxlin._linalg import _implicit, dot
 from jaxlin._margin import _crammer_singer, _margin
 from jaxlin._margin._gap import Kind
-from jaxlin._nonsmooth import _conjugates, _size, _sparse
+from jaxlin._nonsmooth import _conjugates, _kinked, _size
 from jaxlin._smooth import _frame, _record, _risk
 from jaxlin.types import Hyperplane, Info, Linear, Status
 
@@ -367,8 +367,8 @@ def _sparse_soft(
     penalty = _checks.penalty(l2, data.x.shape[1], _checks.working_dtype(data.x))
     spec = _record.Spec(_LOSS, solver=None, bias=_checks.static(bias, bool, "bias"))
     l1, groups, num_groups = size
-    spec, rest = _sparse.arranged(spec, penalty, l1, groups, num_groups, tol, max_steps)
-    params, info = _sparse.run(_sparse.plane, spec, 2, data, penalty, None, None, *rest)
+    spec, rest = _kinked.arranged(spec, penalty, l1, groups, num_groups, tol, max_steps)
+    params, info = _kinked.run(_kinked.plane, spec, 2, data, penalty, None, None, *rest)
     given = {"l2": l2, "l1": l1, "tol": tol, "max_steps": max_steps}
     _invalid.raise_if_invalid(info, data, nonnegative=given)
     return params, info

@@ -2448,7 +2448,7 @@ FAULTS = [
         ),
     ),
     *of(
-        "_nonsmooth/_sparse.py",
+        "_nonsmooth/_kinked.py",
         (
             "a step that leads uphill is kept",
             "jnp.where(i == 0, found.theta, found.before)",

@@ -14,7 +14,17 @@ PACKAGE = pathlib.Path(jaxlin.__file__).parent
 # the public vocabulary.
 LAYERS = ["_base", "_linalg", "_scores", "_data", "_files", "_moments", "_batch", "_smooth"]
 LAYERS += ["_nonsmooth", "_margin", "_infer", "_cli"]
-VOCABULARY = ["types", "labels", "linear", "quadratic", "pairwise", "losses", "updates", "features"]
+VOCABULARY = [
+    "types",
+    "sparse",
+    "labels",
+    "linear",
+    "quadratic",
+    "pairwise",
+    "losses",
+    "updates",
+    "features",
+]
 VOCABULARY += ["metrics", "moments", "gaussian", "ordinal", "datasets", "solvers"]
 METHODS = [
     "naive_bayes",

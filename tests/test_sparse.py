@@ -9,11 +9,13 @@ import scipy.sparse
 import jaxlin
 from jaxlin import (
     features,
+    least_squares,
     linear,
     logistic,
     losses,
     metrics,
     multiclass,
+    naive_bayes,
     resample,
     softmax,
     sparse,
@@ -273,6 +275,36 @@ def test_resampling_and_classes(problem):
     for combine in (multiclass.one_vs_rest, multiclass.one_vs_one):
         fit = combine(logistic.fit)
         agree(fit(x, several, l2=0.02), fit(dense, several, l2=0.02))
+
+
+@pytest.mark.parametrize("name", ["bernoulli", "multinomial", "complement", "categorical"])
+def test_naive_bayes_is_that_of_the_dense_x(problem, name):
+    x, _, y = problem
+    values = (x.values > 0).astype(float) * (3.0 if name == "multinomial" else 1.0)
+    x = sparse.Padded(x.indices, values, x.num_features)
+    fit, weight = getattr(naive_bayes, f"fit_{name}"), jnp.arange(len(x), dtype=float) % 3
+    options = {"groups": np.arange(x.shape[1]) // 4} if name == "categorical" else {}
+    options["sample_weight"] = weight
+    agree(fit(x, y, **options), fit(x.to_dense(), y, **options), tol=1e-12)
+    few = sparse.Padded(x.indices, x.values.at[2, 0].set(-1), x.num_features)
+    with pytest.raises(ValueError, match=r"x\.values: 1 of"):
+        fit(few, y, **options | {"sample_weight": None})
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_least_squares_is_that_of_the_dense_x(problem, bias):
+    x, dense, y = problem
+    rng = np.random.default_rng(12)
+    numbers, weight = jnp.asarray(rng.standard_normal(len(x))), jnp.asarray(rng.random(len(x)))
+    options = {"l2": 0.05, "bias": bias, "sample_weight": weight}
+    found, wanted = (least_squares.regress(a, 30 * numbers, **options) for a in (x, dense))
+    agree(found, wanted, tol=1e-6)
+    y = labels_of(x, 3, k=3)
+    found, wanted = (least_squares.fit(a, y, **options) for a in (x, dense))
+    agree(found, wanted, tol=1e-6)
+    # An absent class.
+    found, wanted = (least_squares.fit(a, y, num_classes=4, l2=0.05) for a in (x, dense))
+    agree(found, wanted, tol=1e-6)
 
 
 def test_rows_of_a_table():

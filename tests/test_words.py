@@ -85,7 +85,9 @@ def test_labels_of_text_are_to_be_encoded(call, arguments, place):
 @pytest.mark.parametrize("call, arguments, place", list(calls(is_x)))
 def test_what_is_not_dense_is_to_be_made_so(call, arguments, place):
     for made in (scipy_sparse.csr_matrix, scipy_sparse.coo_array):
-        with pytest.raises(TypeError, match=r"^x: .*got a c.._.*; dense only: x\.toarray\(\)"):
+        with pytest.raises(
+            TypeError, match=r"^x: .*got a c.._.*; jaxlin\.sparse\.from_scipy\(x\) stands"
+        ):
             call(*instead(arguments, place, made(arguments[place])))
 
 

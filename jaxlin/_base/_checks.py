@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlin._base import _words
-from jaxlin.sparse import TABLES, Columns, OneHot, Padded, padded
+from jaxlin.sparse import Columns, OneHot, Padded, Sparse
 
 
 @jax.tree_util.register_static
@@ -83,10 +83,11 @@ def targets(
     sample_weight: Any = None,
     feature_mask: Any = None,
     axis_name: Any = None,
+    sparse: bool = False,
 ) -> Table:
     """As `table`, but with a real number per row in place of a class."""
     refuse_other_rows(x=x, t=t, sample_weight=sample_weight)
-    x = matrix(x)
+    x = matrix(x, sparse=sparse)
     n, d = x.shape
     dtype = working_dtype(x)
     return Table(
@@ -143,7 +144,7 @@ def matrix(x: Any, name: str = "x", *, sparse: bool = False) -> jax.Array:
     A table of `sparse` is made dense if it is small, and else left as it is if the caller takes
     `sparse` ones.
     """
-    if isinstance(x, TABLES):
+    if isinstance(x, Sparse):
         return _of_table(x, name, sparse)
     given, x = x, real(x, name)
     if isinstance(given, np.ndarray) and given.dtype.itemsize > x.dtype.itemsize:
@@ -160,7 +161,7 @@ def _of_table(x: Any, name: str, sparse: bool) -> jax.Array:
     if x.shape[0] == 0:
         raise ValueError(f"{name}: expected at least one row, got shape {x.shape}")
     if x.size <= DENSE_ENTRIES[sparse]:
-        return padded(x).to_dense()
+        return x.padded().to_dense()
     if not sparse:
         raise TypeError(
             f"{name}: this function takes a dense x, and one of {x.shape[0]} x {x.shape[1]} is "
@@ -175,7 +176,7 @@ def _checked(x: Any, name: str) -> Any:
         if not x.parts:
             raise ValueError(f"{name}: expected at least one part")
         each = [
-            _checked(part, f"{name}.parts[{i}]") if isinstance(part, TABLES) else matrix(part, name)
+            _checked(part, f"{name}.parts[{i}]") if isinstance(part, Sparse) else matrix(part, name)
             for i, part in enumerate(x.parts)
         ]
         rows = [part.shape[0] for part in each]

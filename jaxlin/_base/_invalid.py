@@ -7,7 +7,7 @@ import numpy as np
 
 from jaxlin._base import _checks
 from jaxlin._base._checks import Table
-from jaxlin.sparse import TABLES, Padded, padded
+from jaxlin.sparse import Padded, Sparse
 from jaxlin.types import Info, Status
 
 
@@ -62,7 +62,7 @@ def _row_problems(
     n, _ = data.x.shape
     weight = np.ones(n) if data.sample_weight is None else np.asarray(data.sample_weight)
     present = weight != 0
-    table = padded(data.x) if isinstance(data.x, TABLES) else None
+    table = data.x.padded() if isinstance(data.x, Sparse) else None
     x = np.asarray((data.x if table is None else table.values).astype(dtype))
     if data.feature_mask is not None:
         mask = np.asarray(data.feature_mask)
@@ -88,7 +88,7 @@ def _row_problems(
         low, high = of_x
         outside = ((x < low) | (x > high)) & present[:, None]
         said = "negative" if high == math.inf else f"not in [{low:g}, {high:g}]"
-        problems.append(offences("x", x, outside, said))
+        problems.append(offences("x" if table is None else "x.values", x, outside, said))
     if y.dtype.kind == "f":
         live = present.reshape((n,) + (1,) * (y.ndim - 1))
         outside = ~((y >= 0) & (y <= 1)) if num_classes is not None else ~np.isfinite(y)

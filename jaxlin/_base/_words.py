@@ -116,10 +116,15 @@ def refuse_splits(weights: Any, name: str) -> None:
 def no_numbers(given: Any, host: np.ndarray, name: str) -> str:
     """Of an array, or what numpy made `host` of, that holds something else than numbers."""
     said = f"{name}: expected numbers, got dtype {host.dtype}"
-    for dense in ("toarray", "todense"):
-        if hasattr(given, dense):
-            kind = type(given).__name__
-            return f"{name}: expected a dense array, got a {kind}; dense only: {name}.{dense}()"
+    if hasattr(given, "tocsr"):
+        kind = type(given).__name__
+        return (
+            f"{name}: expected an array, got a {kind}; jaxlin.sparse.from_scipy({name}) stands in "
+            f"its place, and {name}.toarray() is dense"
+        )
+    if hasattr(given, "todense"):
+        kind = type(given).__name__
+        return f"{name}: expected an array, got a {kind}; {name}.todense() is one"
     if name in OF_CLASSES:
         return f"{said}; {ENCODE}"
     odd = next((at for at, value in np.ndenumerate(host) if not _is_number(value)), None)

@@ -17,7 +17,7 @@ import numpy as np
 from jaxlin._base import _loops, _mesh, _platform
 from jaxlin._base._checks import Axis, safe_range, working_dtype
 from jaxlin._data import _entries, _stream
-from jaxlin.sparse import TABLES, Padded, padded
+from jaxlin.sparse import Padded, Sparse
 
 # A block of x of about this many entries leaves room in a core's cache for what is made of it. This
 # and all such numbers are a CPU's, see `block_rows`.
@@ -133,9 +133,9 @@ def block_rows(d: int, entries: int = BLOCK_ENTRIES) -> int:
 
 def pass_entries(x: Any, dense: int = BLOCK_ENTRIES) -> int:
     """Entries of x, zeros counted, in a block of a pass that makes a table no dense array."""
-    if not isinstance(x, TABLES):
+    if not isinstance(x, Sparse):
         return dense
-    places = jax.eval_shape(padded, x).indices.shape[-1]
+    places = jax.eval_shape(lambda x: x.padded(), x).indices.shape[-1]
     return _entries.block_entries(x.shape, places)
 
 
@@ -197,8 +197,8 @@ def places(rows: Rows, most: int) -> jax.Array | None:
 
 def clean(block: Rows) -> Rows:
     """The rows with x in the working dtype, in their units, and 0 where it may not be felt."""
-    if isinstance(block.x, TABLES):
-        entries = _working(padded(block.x), working_dtype(block.x))
+    if isinstance(block.x, Sparse):
+        entries = _working(block.x.padded(), working_dtype(block.x))
         entries = _entries.clean(entries, block.ok, block.feature_mask)
         return block._replace(x=entries.to_dense(), entries=entries)
     keep = block.ok[:, None]
@@ -235,8 +235,8 @@ def _rows_at(a: jax.Array, at: jax.Array, size: int | None) -> jax.Array:
 
 def usable(x: jax.Array, feature_mask: jax.Array | None) -> jax.Array:
     dtype = working_dtype(x)
-    if isinstance(x, TABLES):
-        return _entries.usable(_working(padded(x), dtype), feature_mask)
+    if isinstance(x, Sparse):
+        return _entries.usable(_working(x.padded(), dtype), feature_mask)
 
     def of_block(block):
         fine = jnp.abs(block.astype(dtype)) <= safe_range(dtype)  # False for NaN
@@ -259,13 +259,13 @@ def _working(x: Padded, dtype: Any) -> Padded:
 
 def finite(x: Any) -> jax.Array:
     """Which rows hold numbers alone, however large: `(n,)`."""
-    return jnp.all(jnp.isfinite(padded(x).values if isinstance(x, TABLES) else x), axis=1)
+    return jnp.all(jnp.isfinite(x.padded().values if isinstance(x, Sparse) else x), axis=1)
 
 
 def only(x: Any, keep: jax.Array) -> Any:
     """x, 0 in the rows that are not to be kept."""
-    if isinstance(x, TABLES):
-        return _entries.clean(padded(x), keep, None)
+    if isinstance(x, Sparse):
+        return _entries.clean(x.padded(), keep, None)
     return jnp.where(keep[:, None], x, 0)
 
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin._base import _mesh
-from jaxlin._data import _fold, _rows
+from jaxlin._data import _entries, _fold, _rows
 from jaxlin._linalg import dot
 from jaxlin._moments import _scatter
 
@@ -50,6 +50,19 @@ def of_rows(rows: _rows.Rows, k: int, total: jax.Array) -> _scatter.Scatter:
     centre = jax.lax.stop_gradient(dot(weight, near) / jnp.where(total > 0, jnp.sum(weight), 1))
     offset = jnp.where((count > 0)[:, None], mean - centre[None, :], 0)
     return _scatter.Scatter(weight * total, count, centre, offset, scatter * total, rows.unit)
+
+
+def of_table(rows: _rows.Rows, k: int, total: jax.Array) -> Columns:
+    """The means of a table whose zeros are not held, weights of this sum; no scatter."""
+
+    def sums(block):
+        member = _scatter.members(block, k)
+        held = _entries.along(member.T, block.entries)
+        return (held, jnp.sum(member, axis=0), _scatter.rows_with(member)), ()
+
+    (held, weight, count), _ = _fold.fold(sums, rows, _rows.pass_entries(rows.x))
+    mean = held / jnp.where(weight > 0, weight, 1)[:, None]
+    return Columns(weight * total, count, mean, jnp.zeros_like(mean))
 
 
 def in_users_units(s: _scatter.Scatter) -> tuple[Columns, jax.Array]:

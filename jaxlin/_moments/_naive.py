@@ -12,9 +12,10 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin._base import _platform
-from jaxlin._data import _fold, _prepare
+from jaxlin._data import _fold, _prepare, _rows
 from jaxlin._linalg import dot
 from jaxlin._moments import _bayes, _columns, _scatter
+from jaxlin.sparse import Sparse
 from jaxlin.types import DiagonalGaussian, Linear, Status
 
 
@@ -41,17 +42,22 @@ def of_rows(kind, k, data, given):
     rows, total, valid = _prepare.prepare(data, num_classes=k)
     if kind is Kind.GAUSSIAN:  # which knows the weights' proportions alone
         total = jnp.ones_like(total)
-    s = _columns.of_rows(_scatter.in_units(rows), k, jnp.where(valid, total, 0))
-    columns, held = _columns.in_users_units(s)
+    total = jnp.where(valid, total, 0)
+    if isinstance(rows.x, Sparse):
+        columns, held = _columns.of_table(rows, k, total), jnp.bool_(True)
+    else:
+        s = _columns.of_rows(_scatter.in_units(rows), k, total)
+        columns, held = _columns.in_users_units(s)
     low, high = kind.value[:2]
     if kind is not Kind.GAUSSIAN:
         held = jnp.bool_(True)
 
         def beyond(block):
-            most = jnp.max(jnp.maximum(low - block.x, block.x - high), axis=1, initial=-jnp.inf)
+            x = block.x if block.entries is None else block.entries.values
+            most = jnp.max(jnp.maximum(low - x, x - high), axis=1, initial=-jnp.inf)
             return (), jnp.max(jnp.where(block.weight > 0, most, -jnp.inf))
 
-        valid &= _fold.fold(beyond, rows)[1] <= 0
+        valid &= _fold.fold(beyond, rows, _rows.pass_entries(rows.x))[1] <= 0
     mask = data.feature_mask
     return _found(kind, columns, given, valid & held, mask, (data, given))
 

@@ -1,4 +1,4 @@
-"""Proximal Newton over a stream, turn by turn, as `_sparse` takes them in one program.
+"""Proximal Newton over a stream, turn by turn, as `_kinked` takes them in one program.
 
 A turn is a pass, and between two the host has a `State` of `_descent`. Shapes as in `_passes`.
 """
@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin._base import _checks, _platform, _traits
-from jaxlin._nonsmooth import _proximal, _sparse, _working
+from jaxlin._nonsmooth import _kinked, _proximal, _working
 from jaxlin._nonsmooth._kinks import Kinks
 from jaxlin._nonsmooth._size import Size
 from jaxlin._smooth import _descent, _frame
@@ -57,7 +57,7 @@ def fit(
         penalty = _checks.penalty(l2, found.d, dtype)
         spec = _descent.spec_of(loss, solver, bias, None, tol)
         given = l1, groups, num_groups, tol, max_steps
-        spec, (size, tolerance, cap) = _sparse.arranged(spec, penalty, *given)
+        spec, (size, tolerance, cap) = _kinked.arranged(spec, penalty, *given)
         _descent.check_numbers(l1=size.l1, l2=penalty, tol=tolerance, max_steps=max_steps)
         present = found.classes > 0
         posed = _posed(spec, rows, penalty, size, tolerance, cap, present)
@@ -78,10 +78,10 @@ def fit(
 def _posed(spec, rows, l2, size, tol, cap, present):
     usable, basis = jnp.sum(present) > 1, None
     if spec.loss.joint:
-        basis = _sparse.own_scores(spec, present, l2.dtype)
-    problem = _sparse.posed(spec, rows, l2, size, basis)
+        basis = _kinked.own_scores(spec, present, l2.dtype)
+    problem = _kinked.posed(spec, rows, l2, size, basis)
     problem = problem._replace(used=problem.used & usable)
-    return _Posed(problem, size, _sparse.kinks_of(problem, size), tol, jnp.asarray(cap))
+    return _Posed(problem, size, _kinked.kinks_of(problem, size), tol, jnp.asarray(cap))
 
 
 @functools.partial(_platform.jit, static_argnums=0)
@@ -100,10 +100,10 @@ def _turn(spec, posed, run):
 def _returned(spec, posed, run, present):
     problem, size, kinks, tol, cap = posed
     found = _working.of_all(problem, kinks, _shape(posed), run)
-    theta, _, info, _ = _sparse.judged(spec, problem, kinks, tol, cap, found)
+    theta, _, info, _ = _kinked.judged(spec, problem, kinks, tol, cap, found)
     params = _frame.left(problem, theta, spec.bias)
     if spec.loss.joint:
-        params = _sparse.of_least_norm(params, present, size)
+        params = _kinked.of_least_norm(params, present, size)
     return _descent.placed(spec, params, info, present)
 
 

@@ -18,7 +18,7 @@ from jaxlin import _linalg
 from jaxlin._base import _batched, _checks, _loops, _mesh, _traced
 from jaxlin._data import _entries, _fold, _maxima, _rows
 from jaxlin._linalg import dot
-from jaxlin.sparse import TABLES, Padded
+from jaxlin.sparse import Padded, Sparse
 from jaxlin.types import Linear
 
 # Rows sampled for the frame of an x that many lanes share.
@@ -449,7 +449,7 @@ def powers(pulls: jax.Array, z: View, power: int) -> jax.Array:
 
 def is_sparse(rows: Any) -> bool:
     """Whether x is a table whose zeros are not held."""
-    return isinstance(rows.x, TABLES)
+    return isinstance(rows.x, Sparse)
 
 
 def standard(problem: Problem, block: _rows.Rows) -> jax.Array:

@@ -57,7 +57,8 @@ def run(program: Any, spec: Spec, k: Any, data: _checks.Table, *rest: Any) -> An
 def plane(spec, k, data, l2, offset, init, size, tol, max_steps):
     """A Hyperplane and an Info, of two classes, or of numbers where k is None.
 
-    And whether only the complete program can tell, as all that `run` takes.
+    And whether only the complete program can tell, as all that `run` takes. Without kinks, and a
+    cap, where `size` and it are None.
     """
     rows, valid = _prepared(spec, k, data, l2, size, offset, tol, max_steps)
     start = None if init is None else jax.tree.map(lambda a: a[None], Linear(*init))
@@ -66,7 +67,7 @@ def plane(spec, k, data, l2, offset, init, size, tol, max_steps):
     found, info, unsettled = fit(spec, rows, zero & one, l2, size, start, tol, max_steps)
     params = Hyperplane(weights=found.weights[0], bias=found.bias[0])
     limit = _risk.limit_of(one, spec.bias, l2.dtype)
-    given = data, l2, size.l1, offset
+    given = data, l2, size, offset
     return _risk.in_place(params, info, limit, valid, zero & one, given), unsettled & valid
 
 
@@ -86,7 +87,7 @@ def planes(spec, k, data, l2, offset, init, size, tol, max_steps):
     if spec.loss.joint:
         params = of_least_norm(params, present, size)
     nothing = jax.tree.map(jnp.zeros_like, params)
-    given = data, l2, size.l1, offset
+    given = data, l2, size, offset
     params, info = _risk.in_place(params, info, nothing, valid, usable, given)
     status = jnp.where(several | ~valid, info.status, Status.CLASS_TOO_SMALL)
     info = info._replace(status=status.astype(jnp.int32))
@@ -168,6 +169,8 @@ def _apart(spec: Spec, problem: Problem, kinks: Kinks, theta: jax.Array) -> jax.
 
 def _prepared(spec, k, data, l2, size, offset, tol, max_steps):
     rows, valid = _risk.prepare(spec, data, k, offset, l2, tol, max_steps)
+    if size is None:
+        return rows, valid
     return rows, valid & jnp.all((size.l1 >= 0) & jnp.isfinite(size.l1))
 
 
@@ -176,13 +179,24 @@ def fit(
     rows: _rows.Rows,
     usable: jax.Array,
     l2: jax.Array,
-    size: Size,
+    size: Size | None,
     init: Linear | None,
     tol: jax.Array,
-    max_steps: jax.Array,
+    max_steps: jax.Array | None,
     basis: jax.Array | None = None,
 ) -> tuple[Linear, Info, jax.Array]:
     """As `_risk.fit`; basis a diagonal or None."""
+    if size is None:
+        return _risk.fit(
+            spec,
+            rows,
+            usable=usable,
+            l2=l2,
+            init=init,
+            tol=tol,
+            max_steps=max_steps,
+            basis=basis,
+        )
     l2, l1 = (jnp.where((a >= 0) & jnp.isfinite(a), a, 1) for a in (l2, size.l1))
     size = size._replace(l1=l1)
     tol = jnp.where(tol >= 0, tol, jnp.inf)

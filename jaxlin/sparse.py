@@ -2,10 +2,11 @@
 
 `Padded` holds the entries of each row, in as many places for each; `OneHot` the codes of
 categories, a column for each value of each; `Columns` parts side by side, dense ones too. They are
-pytrees of arrays with `shape`, `dtype`, a length and rows to select, and stand in the place of x:
-in `logistic.fit`, `softmax.fit`, `svm.fit` of squared hinges, `multiclass`, `resample`,
-`linear`, `losses.objective` and `naive_bayes` whatever their size; elsewhere as long as they may be
-made dense, of up to 16 million entries, zeros counted; `to_dense` makes larger ones so.
+pytrees of arrays with `shape`, `dtype`, a length and rows to select, and stand in the place of x.
+Whatever their size: in `logistic.fit`, `softmax.fit`, `least_squares.fit` and `regress` without
+`l1`, in `naive_bayes` but for normal densities, in `multiclass`, `resample`, the verbs of `linear`
+and `losses.objective`. Elsewhere as long as they may be made dense: of up to 16 million entries,
+zeros counted. `to_dense` makes larger ones so.
 
 A pass over the data costs O(entries) where columns are many. Fits do not centre columns then, only
 scale them, and the bias takes their means; the optimum is the same. Everything but the places of
@@ -65,8 +66,8 @@ class Sparse:
 class Padded(Sparse):
     """Rows of at most m entries that are not 0; in places that are left over, values are 0.
 
-    An index stands once in a row, or once with a value that is not 0. One outside 0..num_features-1
-    is no data: INVALID_DATA.
+    Values of one index in a row are added. An index outside 0..num_features-1 is no data: the
+    status is INVALID_DATA.
 
     indices: `(n, m)` integers
     values: `(n, m)` floats

@@ -101,6 +101,8 @@ HOST_ONLY = {
     "types.describe",
     "types.raise_if_failed",
     "distributed.shard",
+    "sparse.from_categories",
+    "sparse.from_scipy",
     "plot.points",
     "plot.regions",
     "plot.margins",

@@ -239,6 +239,14 @@ def test_categories_and_useless_columns(write):
     assert any(dropped in note for note in data.notes)
 
 
+def test_a_category_may_have_many_levels(write):
+    rows = [f"state{i % 52},{i},{'xy'[i % 3 == 0]}" for i in range(156)]
+    data = _table.read(write("\n".join(["state,a,kind", *rows])))
+    assert len(data.features) == 52
+    assert data.x[:, :51].sum() == 153
+    assert any("'state' (52)" in note for note in data.notes)
+
+
 def test_repeated_and_nameless_columns(write):
     data = _table.read(write("a,a,,kind\n1,2,3,x\n3,4,4,y\n5,7,9,x\n"))
     assert data.features == ["a", "a (2)", "column 3"]

@@ -1,5 +1,8 @@
 """A table of `sparse` is fitted as the dense x that it stands for, and its zeros are not held."""
 
+import functools
+import inspect
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -22,6 +25,7 @@ from jaxlin import (
 )
 from jaxlin._base import _checks
 from jaxlin.types import Hyperplane, Status
+from tests import public
 
 # Of few columns, whose Hessian is a matrix; and of many, where products with it do.
 WIDTHS = {"few": (300, 12, 5), "many": (400, 300, 6)}
@@ -354,18 +358,50 @@ def test_a_large_table_is_refused_in_one_line(monkeypatch):
         jaxlin.lda.fit(x, labels_of(x, 1), num_classes=2)
 
 
-def test_small_tables_are_fitted_by_all(monkeypatch):
+FEW = {"logistic.fit", "svm.fit", "lda.fit"}
+
+
+@pytest.mark.parametrize("name", public.seldom(public.FITS, set(public.FITS) - FEW))
+def test_small_tables_are_fitted_by_all(monkeypatch, name):
     monkeypatch.undo()
-    x = a_table(0, 60, 6, 4)
-    y = labels_of(x, 1)
-    for fit, options in [
-        (jaxlin.lda.fit, {}),
-        (jaxlin.svm.fit, {"l2": 0.1}),
-        (jaxlin.least_squares.fit, {"l2": 0.1}),
-        (jaxlin.perceptron.fit, {"max_epochs": 3}),
-        (jaxlin.centroids.fit, {}),
-    ]:
-        agree(fit(x, y, **options), fit(x.to_dense(), y, **options), tol=1e-12)
+    fit = public.FITS[name]
+    dense, *rest = fit.draw(0)
+    places = np.broadcast_to(np.arange(dense.shape[1]), dense.shape)
+    table = sparse.Padded(places, dense, dense.shape[1])
+    found, wanted = fit(table, *rest), fit(jnp.asarray(dense), *rest)
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+# What takes a table of any size.
+NATIVE = ["logistic.fit", "softmax.fit", "least_squares.fit", "least_squares.regress"]
+NATIVE += list(public.COUNTS)
+
+
+@pytest.mark.parametrize("name", NATIVE)
+def test_weights_count_and_lanes_keep_apart(name):
+    """Twice the weight is the row twice, a row without weight is none, and jit changes nothing."""
+    rng = np.random.default_rng(14)
+    x = a_table(15, 40, 30, 4)
+    if name in public.COUNTS:
+        x = sparse.Padded(x.indices, (x.values > 0).astype(float), 30)
+    y, weight = labels_of(x, 16), np.maximum(rng.integers(-1, 3, 40), 0).astype(float)
+    order = np.repeat(np.arange(40), weight.astype(int))
+    options = {"l2": 0.1} if name not in public.COUNTS else {}
+    module, verb = name.split(".")
+    fit = getattr(getattr(jaxlin, module), verb)
+    if "num_classes" in inspect.signature(fit).parameters:
+        options["num_classes"] = 2
+    if name.endswith("categorical"):
+        options |= {"groups": np.arange(30) // 3, "num_groups": 10}
+    fit = functools.partial(fit, **options)
+    y = y.astype(float) if name.endswith("regress") else y
+    repeated = fit(x[order], y[order])
+    agree(fit(x, y, sample_weight=jnp.asarray(weight)), repeated, tol=1e-7)
+    weights = jnp.stack([jnp.asarray(weight), jnp.full(40, jnp.nan), jnp.ones(40)])
+    lanes = jax.jit(jax.vmap(lambda weight: fit(x, y, sample_weight=weight)))(weights)
+    assert lanes[1].status.tolist() == [0, Status.INVALID_DATA, 0]
+    agree(jax.tree.map(lambda a: a[0], lanes), repeated, tol=1e-7)
 
 
 def test_nothing_as_large_as_the_dense_x_is_held():

@@ -18,7 +18,8 @@ from jaxlin._files._numerals import plain
 from jaxlin._files._sheet import BadInput, Options, Row, Sheet, count, short
 
 TARGET_NAMES = ("target", "class", "label", "y")
-MAX_LEVELS = 50  # more distinct texts than this are names or dates, not categories
+MAX_LEVELS = 50  # more distinct texts than this are names or dates, not classes
+MAX_CELLS = 2**26  # of the 0/1 columns of a category: half a gigabyte
 MAX_NUMERIC_CLASSES = 20  # more distinct numbers than this are a measurement, unless n is large
 MAX_LISTED = 20
 GUESSED = Options()
@@ -187,7 +188,7 @@ def _features(
             dropped.append(f"'{name}' ({'constant' if present else 'empty'})")
         elif (known := _numbers(sheet, present)) is not None:
             features[name] = _filled(sheet, rows, column, known, filled)
-        elif len(present) > MAX_LEVELS or (len(present) > 10 and len(present) > len(cells) / 2):
+        elif _are_names(present, len(cells)):
             dropped.append(f"'{name}' (text, {len(present)} distinct values)")
         else:
             features.update(_one_hot(name, cells, present, filled))
@@ -201,6 +202,12 @@ def _features(
             + _listed(dropped, quote=False)
         )
     return np.stack(list(features.values()), axis=1), list(features)
+
+
+def _are_names(present: Counter, rows: int) -> bool:
+    """Whether texts are names or dates, most of which stand once; or columns of them too large."""
+    levels = len(present)
+    return (levels > 10 and levels > rows / 2) or levels * rows > MAX_CELLS
 
 
 def _numbers(sheet: Sheet, present: Counter) -> dict[str, float | None] | None:

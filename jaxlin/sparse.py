@@ -66,8 +66,8 @@ class Sparse:
 class Padded(Sparse):
     """Rows of at most m entries that are not 0; in places that are left over, values are 0.
 
-    Values of one index in a row are added. An index outside 0..num_features-1 is no data: the
-    status is INVALID_DATA.
+    An index stands once in a row. One outside 0..num_features-1 is no data: the status is
+    INVALID_DATA.
 
     indices: `(n, m)` integers
     values: `(n, m)` floats

@@ -1,427 +1,619 @@
-"""A table of `sparse` is fitted as the dense x that it stands for, and its zeros are not held."""
+"""Fits with l1: the optimum, its zeros, what the gap promises, statuses, and derivatives."""
 
 import functools
-import inspect
 
 import jax
 import jax.numpy as jnp
+import mpmath
 import numpy as np
 import pytest
-import scipy.sparse
 
-import jaxlin
-from jaxlin import (
-    features,
-    least_squares,
-    linear,
-    logistic,
-    losses,
-    metrics,
-    multiclass,
-    naive_bayes,
-    resample,
-    softmax,
-    sparse,
-)
-from jaxlin._base import _checks
-from jaxlin.types import Hyperplane, Status
+from jaxlin import inference, least_squares, logistic, losses, metrics, resample, softmax, svm
+from jaxlin.multiclass import one_vs_rest
+from jaxlin.types import FitError, Hyperplane, Status, raise_if_failed
 from tests import public
 
-# Of few columns, whose Hessian is a matrix; and of many, where products with it do.
-WIDTHS = {"few": (300, 12, 5), "many": (400, 300, 6)}
+
+def squares(scores, t):
+    return (scores - t) ** 2 / 2
 
 
-@pytest.fixture(autouse=True)
-def never_dense(monkeypatch):
-    """However small, a table stays one where it may."""
-    monkeypatch.setattr(_checks, "DENSE_ENTRIES", {False: 2**24, True: 0})
+FITS = {
+    "logistic": (logistic.fit, losses.logistic),
+    "squared hinge": (
+        functools.partial(svm.fit, l2=0.0, loss=losses.squared_hinge),
+        losses.squared_hinge,
+    ),
+    "regress": (least_squares.regress, squares),
+    "softmax": (functools.partial(softmax.fit, num_classes=3), losses.softmax),
+}
 
 
-def a_table(seed, n, d, m):
-    """Each index once in a row; places are left over at the end of some."""
+def drawn(name, n=200, d=12, seed=0, dtype=np.float64):
     rng = np.random.default_rng(seed)
-    indices = np.stack([rng.permutation(d)[:m] for _ in range(n)]).astype(np.int32)
-    values = rng.standard_normal((n, m)) * np.exp(rng.standard_normal(d))[indices]
-    values[rng.random((n, m)) < 0.2] = 0
-    return sparse.Padded(jnp.asarray(indices), jnp.asarray(values), d)
+    x = rng.normal(size=(n, d)) + rng.normal(size=(n, 1)) / 2
+    score = x[:, :3] @ [1.0, -1.0, 0.5]
+    if name == "regress":
+        y = score + rng.normal(size=n)
+        return x.astype(dtype), y.astype(dtype)
+    if name == "softmax":
+        return x.astype(dtype), np.argmax(x[:, :3] + rng.gumbel(size=(n, 3)), axis=1)
+    return x.astype(dtype), (score + rng.logistic(size=n) > 0).astype(int)
 
 
-def labels_of(x, seed, k=2):
-    rng = np.random.default_rng(seed)
-    dense = np.asarray(x.to_dense())
-    scores = dense @ rng.standard_normal((dense.shape[1], k)) / dense.std(0).mean()
-    return jnp.asarray(np.argmax(scores + rng.gumbel(size=scores.shape), axis=1))
+def violation(loss, params, x, y, l1, l2=0.0):
+    """How far the least subgradient is from 0, in the weights and the biases, in float64."""
+    wide = jax.tree.map(lambda a: np.asarray(a, np.float64), params)
+    y = y.astype(np.float64) if y.dtype.kind == "f" else y
+
+    def smooth(params):
+        return losses.objective(loss, params, np.asarray(x, np.float64), y, l2=l2)
+
+    slope, weights = jax.grad(smooth)(wide), wide.weights
+    at_zero = np.maximum(np.abs(slope.weights) - l1, 0)
+    moved = np.abs(slope.weights + l1 * np.sign(weights))
+    return np.max(np.where(weights != 0, moved, at_zero)), np.max(np.abs(slope.bias))
 
 
-@pytest.fixture(params=WIDTHS)
-def problem(request):
-    x = a_table(0, *WIDTHS[request.param])
-    return x, x.to_dense(), labels_of(x, 1)
+@pytest.mark.parametrize("name", FITS)
+@pytest.mark.parametrize(("l1", "l2"), [(0.02, 0.0), (0.05, 0.01)])
+def test_the_subgradient_is_0(name, l1, l2):
+    fit, loss = FITS[name]
+    x, y = drawn(name)
+    params, info = fit(x, y, l1=l1, l2=l2)
+    assert info.status == Status.CONVERGED and info.residual <= 1e-12
+    assert max(violation(loss, params, x, y, l1, l2)) < 1e-13
+    assert 0 < np.count_nonzero(params.weights) <= params.weights.size
+    np.testing.assert_allclose(
+        info.objective, losses.objective(loss, params, x, y, l1=l1, l2=l2), rtol=1e-14
+    )
 
 
-def agree(found, wanted, tol=1e-7):
-    (params, info), (expected, told) = found, wanted
-    assert info.status.tolist() == told.status.tolist(), (jaxlin.describe(info), told)
-    for a, b in zip(jax.tree.leaves(params), jax.tree.leaves(expected), strict=True):
-        np.testing.assert_allclose(a, b, rtol=tol, atol=tol)
-    np.testing.assert_allclose(info.objective, told.objective, rtol=tol)
+@pytest.mark.parametrize("name", FITS)
+def test_in_float32_too(name):
+    fit, loss = FITS[name]
+    x, y = drawn(name, dtype=np.float32)
+    params, info = fit(x, y, l1=0.02)
+    assert info.status == Status.CONVERGED and params.weights.dtype == np.float32
+    assert max(violation(loss, params, x, y, np.float64(np.float32(0.02)))) < 2e-6
 
 
-def options_of(n, d):
-    rng = np.random.default_rng(2)
-    weight = rng.integers(0, 3, n).astype(float)
-    return {
-        "plain": {"l2": 0.01},
-        "each": {"l2": np.exp(rng.standard_normal(d)) / 50},
-        "weights": {"l2": 0.01, "sample_weight": weight},
-        "mask": {"l2": 0.01, "feature_mask": jnp.asarray(rng.random(d) < 0.7)},
-        "offset": {"l2": 0.01, "offset": rng.standard_normal(n)},
-        "no bias": {"l2": 0.01, "bias": False},
-        "lbfgs": {"l2": 0.01, "solver": jaxlin.solvers.lbfgs},
-        "start": {"l2": 0.01, "init": Hyperplane(rng.standard_normal(d), jnp.asarray(0.3))},
+@pytest.mark.parametrize("name", ["logistic", "regress", "softmax"])
+def test_more_columns_than_a_set_holds(name):
+    fit, loss = FITS[name]
+    x, y = drawn(name, n=80, d=900)
+    l1 = losses.l1_max(loss, x, y, num_classes=3 if name == "softmax" else None) / 10
+    params, info = fit(x, y, l1=l1)
+    assert info.status == Status.CONVERGED
+    assert max(violation(loss, params, x, y, l1)) < 1e-11
+    assert np.count_nonzero(params.weights) < 240
+
+
+def test_more_weights_that_are_not_0_than_a_set_holds():
+    x, t = drawn("regress", n=700, d=600)
+    params, info = least_squares.regress(x, t, l1=1e-3, l2=0.1)
+    assert np.count_nonzero(params.weights) > 400
+    assert info.status == Status.CONVERGED
+    assert max(violation(squares, params, x, t, 1e-3, 0.1)) < 1e-9
+
+
+def optimum_to_40_digits(x, y, l1, support, sign):
+    """Weights and bias of a logistic regression of a known support, by Newton's method."""
+    with mpmath.workdps(40):
+        z = mpmath.matrix([[*map(mpmath.mpf, map(float, row)), 1] for row in x[:, support]])
+        theta = mpmath.zeros(z.cols, 1)
+        kinks = mpmath.matrix([mpmath.mpf(l1) * int(s) for s in sign] + [0])
+        for _ in range(30):
+            p = [1 / (1 + mpmath.exp(-s)) for s in z * theta]
+            slope = z.T * mpmath.matrix([a - int(b) for a, b in zip(p, y, strict=True)]) / len(y)
+            curved = mpmath.matrix([[v * a * (1 - a) for v in z[i, :]] for i, a in enumerate(p)])
+            step = mpmath.lu_solve(z.T * curved / len(y), slope + kinks)
+            theta -= step
+        assert mpmath.norm(step) < mpmath.mpf(10) ** -35
+        return np.array([float(a) for a in theta])
+
+
+@pytest.mark.parametrize("seed", [0, *map(public.thorough, range(1, 10))])
+def test_nine_digits(seed):
+    x, y = drawn("logistic", n=40, d=6, seed=seed)
+    l1 = 0.05
+    params, info = logistic.fit(x, y, l1=l1)
+    weights = np.asarray(params.weights)
+    support = np.flatnonzero(weights)
+    known = optimum_to_40_digits(x, y, l1, support, np.sign(weights[support]))
+    assert info.status == Status.CONVERGED and info.residual < 1e-12
+    np.testing.assert_allclose([*weights[support], params.bias], known, rtol=1e-9)
+    np.testing.assert_array_equal(np.sign(known[:-1]), np.sign(weights[support]))
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_the_gap_bounds_what_is_missing(name):
+    fit, loss = FITS[name]
+    x, y = drawn(name)
+    best = fit(x, y, l1=0.02)[1].objective
+    missed, gaps = [], []
+    for steps in range(1, 4):
+        options = {} if name == "regress" else {"max_steps": steps}
+        params, info = fit(x, y, l1=0.02, **options)
+        value = losses.objective(loss, params, x, y, l1=0.02)
+        missed.append(float((value - best) / value))
+        gaps.append(float(info.residual))
+        assert info.status == (Status.CONVERGED if gaps[-1] <= 1e-8 else Status.MAX_STEPS)
+    assert (np.array(missed) <= np.array(gaps) + 1e-15).all()
+
+
+def test_from_the_largest_on_all_is_0():
+    x, y = drawn("logistic")
+    most = losses.l1_max(losses.logistic, x, y)
+    np.testing.assert_allclose(most, np.max(np.abs(x.T @ (y - y.mean()))) / len(y), rtol=1e-12)
+    params, info = logistic.fit(x, y, l1=most)
+    assert info.status == Status.CONVERGED and not params.weights.any()
+    np.testing.assert_allclose(params.bias, np.log(y.mean() / (1 - y.mean())), rtol=1e-12)
+    assert np.count_nonzero(logistic.fit(x, y, l1=most * (1 - 1e-6))[0].weights) == 1
+    x, y = drawn("softmax")
+    most = losses.l1_max(losses.softmax, x, y, num_classes=3)
+    counts = [np.count_nonzero(softmax.fit(x, y, l1=most * c)[0].weights) for c in (0.999, 1.001)]
+    assert counts == [1, 0]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_at_the_largest_itself_all_is_0(dtype):
+    """Of a hundred draws without a signal none has a weight of the size of rounding."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(loc=1, size=(100, 400, 8)).astype(dtype)
+    y = rng.integers(2, size=(100, 400))
+
+    @jax.jit
+    @jax.vmap
+    def weights(x, y):
+        return logistic.fit(x, y, l1=losses.l1_max(losses.logistic, x, y))[0].weights
+
+    assert not np.any(weights(x, y))
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_no_kink_is_the_smooth_fit(name):
+    fit, _ = FITS[name]
+    x, y = drawn(name)
+    plain, _ = fit(x, y, l2=0.1)
+    params, info = jax.jit(lambda l1: fit(x, y, l1=l1, l2=0.1))(0.0)
+    assert info.status == Status.CONVERGED
+    public.assert_close(params, plain, 1e-8)
+
+
+def test_a_start_leads_to_the_same():
+    x, y = drawn("logistic")
+    params, _ = logistic.fit(x, y, l1=0.02)
+    far = Hyperplane(np.full(12, 3.0), np.array(-2.0))
+    for init, most in ((params, 1), (far, 100)):
+        found, info = logistic.fit(x, y, l1=0.02, init=init)
+        assert info.status == Status.CONVERGED and info.steps <= most
+        public.assert_close(found, params, 1e-9)
+
+
+def test_statuses():
+    x, y = drawn("logistic")
+    sign, free = np.where(y > 0, 1, -1), np.where(np.arange(12) == 0, 0, 0.05)
+    apart = x.copy()
+    apart[:, 0] = sign * np.abs(x[:, 0])
+    touching = apart.copy()
+    touching[:10, 0] = 0
+    touching[:10, 1:] = 0  # rows of both classes on the plane
+    table = {
+        Status.SEPARABLE: (apart, y, free),
+        Status.QUASI_SEPARABLE: (touching, y, free),
+        Status.CLASS_TOO_SMALL: (x, 0 * y, 0.05),
+        Status.RANK_DEFICIENT: (np.concatenate([x, x[:, :1]], axis=1), y, 0.02),
     }
+    for status, (x, y, l1) in table.items():
+        info = logistic.fit(x, y, l1=l1)[1]
+        assert info.status == status and info.steps < 50
+        traced = jax.jit(lambda l1, x=x, y=y: logistic.fit(x, y, l1=l1))
+        assert traced(l1)[1].status == status
+    params, info = logistic.fit(apart, y, l1=free)
+    assert info.objective == 0 and np.flatnonzero(params.weights).tolist() == [0]
+    assert logistic.fit(apart, y, l1=0.05)[1].status == Status.CONVERGED
+    deficient, y, _ = table[Status.RANK_DEFICIENT]
+    assert logistic.fit(deficient, y, l1=0.02, l2=0.01)[1].status == Status.CONVERGED
 
 
-@pytest.mark.parametrize(
-    "name", ["plain", "each", "weights", "mask", "offset", "no bias", "lbfgs", "start"]
-)
-def test_logistic_is_that_of_the_dense_x(problem, name):
-    x, dense, y = problem
-    options = options_of(*x.shape)[name]
-    agree(logistic.fit(x, y, **options), logistic.fit(dense, y, **options))
+def test_what_is_not_valid_says_so():
+    x, y = drawn("logistic")
+    for l1 in (-1.0, np.nan, np.r_[np.inf, np.ones(11)]):
+        with pytest.raises(ValueError, match="l1: 1 of"):
+            logistic.fit(x, y, l1=l1)
+        _, info = jax.jit(lambda l1: logistic.fit(x, y, l1=l1))(l1)
+        assert info.status == Status.INVALID_DATA
+    with pytest.raises(ValueError, match="l1: expected a scalar or one penalty per feature"):
+        logistic.fit(x, y, l1=np.ones(3))
+    with pytest.raises(ValueError, match="solver: not with l1"):
+        logistic.fit(x, y, l1=0.1, solver=lambda *_: None)
+    with pytest.raises(ValueError, match="l1: with loss=losses"):
+        svm.fit(x, y, l1=0.1, l2=0.1)
 
 
-def test_soft_labels(problem):
-    x, dense, y = problem
-    soft = 0.1 + 0.8 * y.astype(float)
-    agree(logistic.fit(x, soft, l2=0.01), logistic.fit(dense, soft, l2=0.01))
+@pytest.mark.parametrize("name", FITS)
+def test_derivatives_are_differences(name):
+    fit, _ = FITS[name]
+    x, y = drawn(name, n=60, d=6)
+    along = np.random.default_rng(1).normal(size=(3, 6))
+
+    def felt(l1, l2, x, weight):
+        params, info = fit(x, y, l1=l1, l2=l2, sample_weight=weight)
+        weights = jnp.atleast_2d(params.weights)
+        return jnp.sum(weights * along[: len(weights)]) + info.objective
+
+    given = jnp.float64(0.03), jnp.float64(0.01), jnp.asarray(x), jnp.ones(len(y))
+    slopes = jax.grad(felt, (0, 1, 2, 3))(*given)
+    rng = np.random.default_rng(2)
+    for i, a in enumerate(given):
+        move = rng.normal(size=a.shape) * 1e-5
+        sides = [felt(*given[:i], a + s * move, *given[i + 1 :]) for s in (1, -1)]
+        np.testing.assert_allclose(jnp.sum(slopes[i] * move), (sides[0] - sides[1]) / 2, rtol=1e-6)
 
 
-def test_softmax_is_that_of_the_dense_x(problem):
-    x, dense, _ = problem
-    y = labels_of(x, 3, k=4)
-    agree(softmax.fit(x, y, l2=0.02), softmax.fit(dense, y, l2=0.02))
+def test_second_derivatives_and_those_at_a_kink():
+    x, y = drawn("logistic", n=60, d=6)
+
+    def size(l1):
+        return jnp.sum(logistic.fit(x, y, l1=l1)[0].weights ** 2)
+
+    # Forwards over backwards, of penalties each of which moves all that is not 0.
+    l1, step = np.full(6, 0.03), 1e-6 * np.arange(1.0, 7.0)
+    difference = (jax.grad(size)(l1 + step) - jax.grad(size)(l1 - step)) / 2
+    np.testing.assert_allclose(jax.hessian(size)(l1) @ step, difference, rtol=1e-7, atol=1e-12)
+    most = losses.l1_max(losses.logistic, x, y)
+
+    def total(l1):
+        return jnp.sum(logistic.fit(x, y, l1=l1)[0].weights)
+
+    # There is one to either side, another each: that of a weight which is 0 is none.
+    assert jnp.isnan(jax.grad(total)(most)) and jnp.isnan(jax.jacfwd(total)(most))
+    in_x = jax.grad(lambda x: jnp.sum(logistic.fit(x, y, l1=most)[0].weights))(x)
+    assert jnp.isnan(in_x).any()
+    # A weight that is 0 without a kink has one: here its column is.
+    empty, l1 = np.where(np.arange(6) == 0, 0, x), np.where(np.arange(6) == 0, 0, 0.03)
+    slope = jax.grad(lambda l2: jnp.sum(logistic.fit(empty, y, l1=l1, l2=l2)[0].weights))(0.1)
+    assert jnp.isfinite(slope) and slope != 0
+    assert jax.grad(total)(1.1 * most) == 0 and jnp.isfinite(jax.grad(total)(0.9 * most))
 
 
-def test_without_a_penalty():
-    x = a_table(4, 400, 8, 5)
-    y = labels_of(x, 5)
-    agree(logistic.fit(x, y), logistic.fit(x.to_dense(), y), tol=1e-6)
-    apart = (x.to_dense() @ jnp.arange(8.0) > 0).astype(int)
-    for table in (x, x.to_dense()):
-        assert logistic.fit(table, apart)[1].status == Status.SEPARABLE
+def test_lanes_are_single_fits():
+    x, y = drawn("logistic")
+    penalties = jnp.logspace(-3, 0, 6)
+    params, info = jax.vmap(lambda l1: logistic.fit(x, y, l1=l1))(penalties)
+    assert (info.status == Status.CONVERGED).all()
+    for i, l1 in enumerate(penalties):
+        public.assert_close(public.lane(params, i), logistic.fit(x, y, l1=l1)[0], 1e-10)
+    weights = resample.kfold(jax.random.key(0), len(y), folds=3)
+    values, infos = resample.cross_validate(logistic.fit, metrics.roc_auc, x, y, weights, l1=0.02)
+    assert (infos.status == Status.CONVERGED).all() and values.shape == (3,)
+    for value, weight in zip(values, weights, strict=True):
+        own, _ = logistic.fit(x, y, l1=0.02, sample_weight=weight)
+        held = metrics.roc_auc(x @ own.weights + own.bias, y, sample_weight=1 - weight)
+        np.testing.assert_allclose(value, held)
 
 
-def test_in_single_precision():
-    x = a_table(0, 400, 300, 6)
-    x = sparse.Padded(x.indices, x.values.astype(jnp.float32), 300)
-    y = labels_of(x, 1)
-    agree(logistic.fit(x, y, l2=0.01), logistic.fit(x.to_dense(), y, l2=0.01), tol=2e-3)
+def test_standardised_inside_is_standardised_before():
+    x, y = drawn("logistic")
+    x = x * np.logspace(-3, 3, 12)
+    fit = resample.on_standardized(logistic.fit)
+    params, _ = fit(x, y, l1=0.03, l2=0.01)
+    scale = x.std(axis=0)
+    inside, _ = logistic.fit((x - x.mean(axis=0)) / scale, y, l1=0.03, l2=0.01)
+    np.testing.assert_allclose(params.weights * scale, inside.weights, rtol=1e-9, atol=1e-12)
+    params, _ = fit(x, y, l1=0.05, groups=GROUPS)
+    inside, _ = logistic.fit((x - x.mean(axis=0)) / scale, y, l1=0.05, groups=GROUPS)
+    np.testing.assert_allclose(params.weights * scale, inside.weights, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("half", [jnp.float16, jnp.bfloat16])
-def test_half_precision_is_widened_block_by_block(half):
-    x = a_table(0, 400, 300, 6)
-    x = sparse.Padded(x.indices, x.values.astype(half), 300)
-    y = labels_of(x, 1)
-    params, _ = logistic.fit(x, y, l2=0.01)
-    assert params.weights.dtype == jnp.float32
-    wide = sparse.Padded(x.indices, x.values.astype(jnp.float32), 300)
-    np.testing.assert_allclose(params.weights, logistic.fit(wide, y, l2=0.01)[0].weights, atol=1e-5)
+def test_classes_of_even_number_have_the_least_norm():
+    """Moving all classes' weights of a feature, none of them 0, changes nothing in between."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 3))
+    pull = np.r_[[[-1.0, -1.0, 0.1, 3.0]], rng.normal(size=(2, 4))]
+    y = np.argmax(x @ pull + rng.gumbel(size=(300, 4)), axis=1)
+    params, info = softmax.fit(x, y, l1=1e-3)
+    weights = np.asarray(params.weights)
+    assert info.status == Status.CONVERGED
+    assert max(violation(losses.softmax, params, x, y, 1e-3)) < 1e-12
+    middle = np.sort(weights, axis=0)[1:3]
+    moved = np.clip(weights.mean(axis=0), *middle)
+    np.testing.assert_allclose(moved, 0, atol=1e-12)
+    assert (np.abs(middle) < 1e-12).any()  # moved as far as may be, which has a derivative too
+
+    def size(l1):
+        return jnp.sum(softmax.fit(x, y, l1=l1)[0].weights ** 2)
+
+    difference = (size(1e-3 + 1e-7) - size(1e-3 - 1e-7)) / 2e-7
+    np.testing.assert_allclose(jax.grad(size)(1e-3), difference, rtol=1e-6)
+    free, _ = softmax.fit(x, y, l1=np.array([0.0, 0.0, 1e-3]))
+    np.testing.assert_allclose(free.weights.sum(axis=0)[:2], 0, atol=1e-12)
 
 
-def test_categories_and_columns():
-    rng = np.random.default_rng(6)
-    codes = jnp.asarray(rng.integers(-1, 150, (500, 3)))
-    one_hot = sparse.OneHot(codes, (150, 100, 120))
-    np.testing.assert_array_equal(
-        one_hot.to_dense(), features.one_hot(codes, sizes=(150, 100, 120))
-    )
-    numbers = jnp.asarray(rng.standard_normal((500, 2)))
-    words = a_table(7, 500, 40, 4)
-    x = sparse.Columns((numbers, one_hot, words))
-    whole = jnp.concatenate([numbers, one_hot.to_dense(), words.to_dense()], axis=1)
-    np.testing.assert_array_equal(x.to_dense(), whole)
-    assert (x.shape, len(x), x.size) == (whole.shape, 500, whole.size)
-    y = jnp.asarray(rng.integers(0, 2, 500))
-    for table in (one_hot, x):
-        agree(logistic.fit(table, y, l2=0.01), logistic.fit(table.to_dense(), y, l2=0.01))
+def test_a_failure_is_named():
+    x, y = drawn("logistic")
+    apart = np.where(np.arange(12) == 0, np.where(y > 0, 1, -1)[:, None], x)
+    _, info = logistic.fit(apart, y, l1=np.where(np.arange(12) == 0, 0, 0.05))
+    with pytest.raises(FitError, match="SEPARABLE"):
+        raise_if_failed(info)
 
 
-def test_lanes_are_fits(problem):
-    x, dense, y = problem
-    l2s = jnp.array([0.003, 0.03, 0.3])
-    weights = jnp.asarray(np.random.default_rng(8).integers(0, 3, (2, len(x))).astype(float))
-
-    def fit(x, l2, weight):
-        return logistic.fit(x, y, l2=l2, sample_weight=weight)
-
-    by_l2 = jax.vmap(fit, in_axes=(None, 0, None))
-    both = jax.jit(jax.vmap(by_l2, in_axes=(None, None, 0)))
-    params, info = both(x, l2s, weights)
-    assert params.weights.shape == (2, 3, x.shape[1])
-    for i, weight in enumerate(weights):
-        for j, l2 in enumerate(l2s):
-            own = jax.tree.map(lambda a, i=i, j=j: a[i, j], (params, info))
-            agree(own, fit(dense, l2, weight))
-
-
-def test_lanes_of_their_own_x():
-    tables = [a_table(seed, 300, 280, 5) for seed in range(3)]
-    ys = jnp.stack([labels_of(x, 9) for x in tables])
-    x = jax.tree.map(lambda *a: jnp.stack(a), *tables)
-    params, info = jax.vmap(lambda x, y: logistic.fit(x, y, l2=0.02))(x, ys)
-    for i, table in enumerate(tables):
-        own = jax.tree.map(lambda a, i=i: a[i], (params, info))
-        agree(own, logistic.fit(table.to_dense(), ys[i], l2=0.02))
+@pytest.mark.parametrize("given", [public.thorough(("l1",)), ("l1", "l2")])
+def test_paths_and_choices(given):
+    x, y = drawn("logistic", n=90, d=6)
+    grid = {"l1": np.logspace(-3, -1, 5), "l2": np.logspace(-4, 0, 5)}
+    swept = {name: grid[name] for name in given}
+    params, info = resample.regularization_path(logistic.fit, x, y, **swept)
+    assert (info.status == Status.CONVERGED).all()
+    for i in range(5):
+        own, _ = logistic.fit(x, y, **{name: a[i] for name, a in swept.items()})
+        public.assert_close(public.lane(params, i), own, 1e-9)
+    folds = resample.stratified_kfold(jax.random.key(0), y, folds=3)
+    found, _, best = resample.select(logistic.fit, metrics.log_loss, x, y, folds, **swept)
+    values = [
+        resample.cross_validate(
+            logistic.fit, metrics.log_loss, x, y, folds, **{name: a[i] for name, a in swept.items()}
+        )[0].mean()
+        for i in range(5)
+    ]
+    at = int(np.argmin(values))
+    chosen = best if len(given) > 1 else {"l1": best}
+    for name in given:
+        np.testing.assert_allclose(chosen[name], swept[name][at])
+    public.assert_close(found, public.lane(params, at), 1e-9)
 
 
-def test_one_lane_does_no_harm_to_another(problem):
-    x, _, y = problem
-    l2s = jnp.array([0.01, -1.0, 0.1])
-    params, info = jax.vmap(lambda l2: logistic.fit(x, y, l2=l2))(l2s)
-    assert info.status.tolist() == [0, Status.INVALID_DATA, 0]
-    good = jax.vmap(lambda l2: logistic.fit(x, y, l2=l2))(l2s.at[1].set(0.05))[0]
-    np.testing.assert_array_equal(params.weights[::2], good.weights[::2])
+def test_one_number_goes_with_many():
+    x, y = drawn("logistic", n=90, d=6)
+    params, _ = resample.regularization_path(logistic.fit, x, y, l1=np.array([0.1, 0.01]), l2=0.05)
+    public.assert_close(public.lane(params, 1), logistic.fit(x, y, l1=0.01, l2=0.05)[0], 1e-9)
+    with pytest.raises(ValueError, match="expected as many of both"):
+        resample.regularization_path(logistic.fit, x, y, l1=np.ones(2), l2=np.ones(3))
+    with pytest.raises(TypeError, match="l2, l1: expected penalties"):
+        resample.regularization_path(logistic.fit, x, y)
 
 
-def held_out(x, y, l2, weight, offset):
-    params, _ = logistic.fit(x, y, l2=l2, sample_weight=weight, offset=offset)
-    return jnp.sum(jnp.sin(params.weights)) + params.bias**2
+def test_a_fall_that_rounding_hides_is_one():
+    """Of a thousand lanes some end where the objective no longer tells a step's fall."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(1000, 200, 50))
+    y = (x[:, :, :5].sum(axis=2) + rng.logistic(size=(1000, 200)) > 0).astype(int)
+    pull = np.einsum("lnd,ln->ld", x, y - y.mean(axis=1, keepdims=True))
+    l1 = np.abs(pull).max(axis=1) / 2000
+    info = jax.jit(jax.vmap(lambda x, y, l1: logistic.fit(x, y, l1=l1)[1]))(x, y, l1)
+    assert (info.status == Status.CONVERGED).all(), np.unique(info.status, return_counts=True)
 
 
-def test_derivatives_are_those_of_the_dense_x(problem):
-    x, dense, y = problem
-    rng = np.random.default_rng(10)
-    weight, offset = jnp.asarray(1 + rng.random(len(x))), jnp.asarray(rng.standard_normal(len(x)))
-    rest = y.astype(float), jnp.asarray(0.02), weight, offset
-    arguments = tuple(range(1, 5))
-    found = jax.grad(held_out, arguments)(x, *rest)
-    wanted = jax.grad(held_out, arguments)(dense, *rest)
-    for a, b in zip(found, wanted, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
-
-    def of_values(values):
-        return held_out(sparse.Padded(x.indices, values, x.num_features), *rest)
-
-    of_x = jax.grad(held_out)(dense, *rest)
-    own = jnp.take_along_axis(of_x, x.indices, axis=1)
-    np.testing.assert_allclose(jax.grad(of_values)(x.values), own, rtol=1e-5, atol=1e-8)
+def test_what_a_set_does_not_hold_keeps_its_part():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 2100))
+    t = x[:, :300] @ rng.normal(size=300) + rng.normal(size=60)
+    params, info = least_squares.regress(x, t, l1=1.0, l2=5.0)
+    assert info.status == Status.CONVERGED and np.count_nonzero(params.weights) > 400
+    assert max(violation(squares, params, x, t, 1.0, 5.0)) < 1e-7
 
 
-def test_an_absent_row_may_hold_anything(problem):
-    x, _, y = problem
-    weight = jnp.ones(len(x)).at[3].set(0).at[5].set(0)
-    values, indices = x.values.at[3].set(jnp.nan), x.indices.at[5, 0].set(10**6)
-    spoiled = sparse.Padded(indices, values, x.num_features)
-    agree(
-        logistic.fit(spoiled, y, l2=0.01, sample_weight=weight),
-        logistic.fit(x, y, l2=0.01, sample_weight=weight),
-    )
+def test_a_last_step_that_leads_uphill_is_taken_back():
+    """Of few rows of zeros and ones the slope of a squared hinge has corners at many optima."""
+    rng = np.random.default_rng(0)
+    x = (rng.normal(size=(400, 12, 20)) > 0.8).astype(float)
+    y = rng.integers(2, size=(400, 12))
+    y[:, 0], y[:, 1] = 0, 1
+    pull = np.einsum("lnd,ln->ld", x, y - y.mean(axis=1, keepdims=True))
+    l1 = np.abs(pull).max(axis=1) / 12 * 10 ** rng.uniform(-2, 0.5, size=400)
+    fit = functools.partial(svm.fit, l2=0.0, loss=losses.squared_hinge)
+    info = jax.jit(jax.vmap(lambda x, y, l1: fit(x, y, l1=l1)[1]))(x, y, l1)
+    assert (info.status <= Status.RANK_DEFICIENT).all(), np.unique(info.status, return_counts=True)
 
 
-@pytest.mark.parametrize("what", ["value", "index"])
-def test_what_is_no_data_is_told(problem, what):
-    x, _, y = problem
-    if what == "value":
-        x = sparse.Padded(x.indices, x.values.at[3, 1].set(jnp.inf), x.num_features)
-        said = r"x\.values: 1 of .* the first at \(3, 1\)"
-    else:
-        x = sparse.Padded(x.indices.at[4, 2].set(x.num_features), x.values, x.num_features)
-        said = r"x\.indices: 1 of .* outside 0\.\..* the first at \(4, 2\)"
-    with pytest.raises(ValueError, match=said):
-        logistic.fit(x, y, l2=0.01)
-    params, info = jax.jit(lambda x: logistic.fit(x, y, l2=0.01))(x)
-    assert info.status == Status.INVALID_DATA
-    assert jnp.all(jnp.isnan(params.weights))
+def test_more_free_features_than_a_set_holds_are_no_success_unless_they_are_fitted():
+    x, t = drawn("regress", n=40, d=2600)
+    l1 = np.where(np.arange(2600) < 2000, 0, 0.05)
+    params, info = least_squares.regress(x, t, l1=l1)
+    solved = max(violation(squares, params, x, t, l1)) < 1e-6
+    assert solved or info.status > Status.RANK_DEFICIENT
 
 
-def test_one_class(problem):
-    x, dense, y = problem
-    for table in (x, dense):
-        assert logistic.fit(table, 0 * y, l2=0.01)[1].status == Status.CLASS_TOO_SMALL
+# --- groups --------------------------------------------------------------------------------------
+
+GROUPS = np.array([0, 0, 0, 1, 1, 2, 3, 3, 3, 3, 4, 2])
 
 
-def test_verbs_and_objective(problem):
-    x, dense, y = problem
-    params, info = logistic.fit(x, y, l2=0.01)
-    for verb in (linear.scores, linear.predict, linear.probabilities, linear.log_probabilities):
-        np.testing.assert_allclose(verb(params, x), verb(params, dense), rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(jaxlin.scores(params, x), linear.scores(params, dense), rtol=1e-9)
-    value = losses.objective(losses.logistic, params, x, y, l2=0.01)
-    np.testing.assert_allclose(value, info.objective, rtol=1e-10)
-    several, told = softmax.fit(x, labels_of(x, 3, k=3), l2=0.02)
-    np.testing.assert_allclose(linear.scores(several, x), linear.scores(several, dense), atol=1e-10)
-    y = labels_of(x, 3, k=3)
-    value = losses.objective(losses.softmax, several, x, y, l2=0.02)
-    np.testing.assert_allclose(value, told.objective, rtol=1e-10)
+def violation_of_groups(loss, params, x, y, l1, groups, **options):
+    """As `violation`, of groups: of each the norm over all classes."""
+
+    def smooth(params):
+        return losses.objective(loss, params, x, y, **options)
+
+    slope, (weights, _) = jax.grad(smooth)(params), params
+    worst = [float(np.max(np.abs(slope.bias)))]
+    for i, most in enumerate(np.broadcast_to(l1, groups.max() + 1)):
+        w, g = (np.asarray(a)[..., groups == i] for a in (weights, slope.weights))
+        size = np.linalg.norm(w)
+        worst.append(np.linalg.norm(g + most * w / size) if size else np.linalg.norm(g) - most)
+    return max(worst)
 
 
-def test_resampling_and_classes(problem):
-    x, dense, y = problem
-    folds = resample.stratified_kfold(jax.random.key(0), y, folds=4)
-    found, wanted = (
-        resample.cross_validate(logistic.fit, metrics.log_loss, a, y, folds, l2=0.01)[0]
-        for a in (x, dense)
-    )
-    np.testing.assert_allclose(found, wanted, rtol=1e-7)
-    l2s = jnp.array([1e-3, 1e-2, 1e-1])
-    found, wanted = (
-        resample.select(logistic.fit, metrics.accuracy, a, y, folds, l2=l2s) for a in (x, dense)
-    )
-    assert found[2] == wanted[2]
-    agree(found[:2], wanted[:2])
-    found, wanted = (
-        resample.held_out_scores(logistic.fit, a, y, folds, l2=0.01)[0] for a in (x, dense)
-    )
-    np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-8)
-    several = labels_of(x, 3, k=3)
-    for combine in (multiclass.one_vs_rest, multiclass.one_vs_one):
-        fit = combine(logistic.fit)
-        agree(fit(x, several, l2=0.02), fit(dense, several, l2=0.02))
+@pytest.mark.parametrize("name", FITS)
+def test_groups_are_0_as_a_whole(name):
+    fit, loss = FITS[name]
+    x, y = drawn(name)
+    k = 3 if name == "softmax" else None
+    most = float(losses.l1_max(loss, x, y, num_classes=k, groups=GROUPS))
+    l1 = most * np.array([0.3, 0.2, 0.3, 0.9, 0.1])
+    for l2 in (0.0, np.where(np.arange(12) < 2, 0.01, 0.0)):
+        params, info = fit(x, y, l1=l1, groups=GROUPS, l2=l2)
+        assert info.status == Status.CONVERGED and info.residual < 1e-12
+        assert violation_of_groups(loss, params, x, y, l1, GROUPS, l2=l2) < 1e-13
+        whole = losses.objective(loss, params, x, y, l1=l1, groups=GROUPS, l2=l2)
+        np.testing.assert_allclose(info.objective, whole, rtol=1e-14)
+        there = np.any(np.atleast_2d(params.weights) != 0, axis=0)
+        assert (there == np.isin(GROUPS, np.unique(GROUPS[there]))).all() and 0 < there.sum() < 12
+    some = [np.any(fit(x, y, l1=most * a, groups=GROUPS)[0].weights != 0) for a in (1.001, 0.999)]
+    assert some == [False, True]
 
 
-@pytest.mark.parametrize("name", ["bernoulli", "multinomial", "complement", "categorical"])
-def test_naive_bayes_is_that_of_the_dense_x(problem, name):
-    x, _, y = problem
-    values = (x.values > 0).astype(float) * (3.0 if name == "multinomial" else 1.0)
-    x = sparse.Padded(x.indices, values, x.num_features)
-    fit, weight = getattr(naive_bayes, f"fit_{name}"), jnp.arange(len(x), dtype=float) % 3
-    options = {"groups": np.arange(x.shape[1]) // 4} if name == "categorical" else {}
-    options["sample_weight"] = weight
-    agree(fit(x, y, **options), fit(x.to_dense(), y, **options), tol=1e-12)
-    few = sparse.Padded(x.indices, x.values.at[2, 0].set(-1), x.num_features)
-    with pytest.raises(ValueError, match=r"x\.values: 1 of"):
-        fit(few, y, **options | {"sample_weight": None})
+def test_a_group_of_one_is_a_weight_and_units_are_the_users():
+    x, y = drawn("logistic")
+    x = x * np.logspace(-3, 3, 12)
+    l1 = 0.03 * np.logspace(-3, 3, 12)
+    alone, _ = logistic.fit(x, y, l1=l1)
+    params, _ = logistic.fit(x, y, l1=l1, groups=np.arange(12)[::-1].copy())
+    assert np.any(np.asarray(alone.weights) != np.asarray(params.weights))
+    params, _ = logistic.fit(x, y, l1=l1, groups=np.arange(12))
+    public.assert_close(params, alone, 1e-10)
+    l1 = np.array([0.02, 1.0, 3.0, 2.0, 4.0])
+    params, info = logistic.fit(x, y, l1=l1, groups=GROUPS)
+    assert info.status == Status.CONVERGED and np.count_nonzero(params.weights) in range(1, 12)
+    assert violation_of_groups(losses.logistic, params, x, y, l1, GROUPS) < 1e-11
+    # All classes of a feature are one group.
+    x, y = drawn("softmax")
+    params, _ = softmax.fit(x, y, l1=0.1, groups=np.arange(12))
+    there = np.asarray(params.weights) != 0
+    assert (there.all(axis=0) == there.any(axis=0)).all() and 0 < there[0].sum() < 12
+    np.testing.assert_allclose(params.weights.sum(axis=0), 0, atol=1e-12)
 
 
-@pytest.mark.parametrize("bias", [True, False])
-def test_least_squares_is_that_of_the_dense_x(problem, bias):
-    x, dense, y = problem
-    rng = np.random.default_rng(12)
-    numbers, weight = jnp.asarray(rng.standard_normal(len(x))), jnp.asarray(rng.random(len(x)))
-    options = {"l2": 0.05, "bias": bias, "sample_weight": weight}
-    found, wanted = (least_squares.regress(a, 30 * numbers, **options) for a in (x, dense))
-    agree(found, wanted, tol=1e-6)
-    y = labels_of(x, 3, k=3)
-    found, wanted = (least_squares.fit(a, y, **options) for a in (x, dense))
-    agree(found, wanted, tol=1e-6)
-    # An absent class.
-    found, wanted = (least_squares.fit(a, y, num_classes=4, l2=0.05) for a in (x, dense))
-    agree(found, wanted, tol=1e-6)
+def test_groups_of_more_columns_than_a_set_holds():
+    x, t = drawn("regress", n=60, d=700)
+    groups = np.arange(700) // 7
+    l1 = losses.l1_max(squares, x, t, groups=groups) / 2
+    params, info = least_squares.regress(x, t, l1=l1, groups=groups)
+    assert info.status == Status.CONVERGED and 0 < np.count_nonzero(params.weights) < 200
+    assert violation_of_groups(squares, params, x, t, l1, groups) < 1e-12
 
 
-def test_rows_of_a_table():
-    x = a_table(0, 30, 12, 4)
-    dense = x.to_dense()
-    for rows in (slice(3, 9), jnp.array([4, 2]), np.arange(30) % 2 == 0):
-        np.testing.assert_array_equal(x[rows].to_dense(), dense[rows])
-    with pytest.raises(TypeError, match="a slice or an array"):
-        x[0]
-    with pytest.raises(TypeError, match="a slice or an array"):
-        x[:, 0]
+def test_derivatives_of_groups_are_differences():
+    x, y = drawn("logistic", n=60)
+    rng = np.random.default_rng(1)
+    along = rng.normal(size=12)
+
+    def felt(l1, l2, weight):
+        fit = functools.partial(logistic.fit, groups=GROUPS, num_groups=5)
+        params, info = fit(x, y, l1=l1, l2=l2, sample_weight=weight)
+        return params.weights @ along + info.objective
+
+    given = np.linspace(0.02, 0.1, 5), np.full(12, 0.01), np.ones(len(y))
+    slopes, second = jax.grad(felt, (0, 1, 2))(*given), jax.hessian(felt)(*given)
+    for i, a in enumerate(given):
+        move = rng.normal(size=a.shape) * 1e-5
+        sides = [(*given[:i], a + s * move, *given[i + 1 :]) for s in (1, -1)]
+        difference = (felt(*sides[0]) - felt(*sides[1])) / 2
+        np.testing.assert_allclose(jnp.sum(slopes[i] * move), difference, rtol=1e-6)
+        if i == 0:
+            difference = (jax.grad(felt)(*sides[0]) - jax.grad(felt)(*sides[1])) / 2
+            np.testing.assert_allclose(second @ move, difference, rtol=1e-6, atol=1e-12)
 
 
-def test_from_scipy_keeps_every_entry():
-    rng = np.random.default_rng(11)
-    places = rng.integers(0, 50, 400), rng.integers(0, 70, 400)  # some twice
-    matrix = scipy.sparse.coo_matrix((rng.standard_normal(400), places), shape=(50, 70))
-    for form in ("coo", "csr", "csc", "lil", "dok"):
-        x = sparse.from_scipy(matrix.asformat(form), dtype=np.float32)
-        np.testing.assert_allclose(x.to_dense(), matrix.toarray(), rtol=1e-6)
-    empty = sparse.from_scipy(scipy.sparse.csr_matrix((4, 3)))
-    assert empty.shape == (4, 3)
-    assert not empty.to_dense().any()
-    with pytest.raises(TypeError, match="scipy"):
-        sparse.from_scipy(np.eye(3))
+def test_functions_of_fits_know_groups():
+    x, y = drawn("logistic", n=90)
+    l1 = np.array([0.2, 0.05])
+    params, _ = resample.regularization_path(logistic.fit, x, y, l1=l1, groups=GROUPS)
+    for i in range(2):
+        own, _ = logistic.fit(x, y, l1=l1[i], groups=GROUPS)
+        public.assert_close(public.lane(params, i), own, 1e-9)
+    x, y = drawn("softmax", n=90)
+    params, _ = one_vs_rest(logistic.fit)(x, y, num_classes=3, l1=0.05, groups=GROUPS)
+    own, _ = logistic.fit(x, (y == 1).astype(int), l1=0.05, groups=GROUPS)
+    public.assert_close(Hyperplane(*public.lane(params, 1)), own, 1e-9)
 
 
-def test_categories_of_a_frame():
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame({"state": ["NY", None, "CA", "NY"], "level": [2, 1, 2, np.nan]})
-    x, known = sparse.from_categories(frame)
-    assert x.codes.tolist() == [[1, 1], [-1, 0], [0, 1], [1, -1]]
-    assert [list(values) for values in known] == [["CA", "NY"], [1, 2]]
-    new = pandas.DataFrame({"state": ["TX", "CA"], "level": [1, 3]})
-    again, _ = sparse.from_categories(new, categories=known)
-    assert again.codes.tolist() == [[-1, 0], [0, -1]]
-    with pytest.raises(ValueError, match="expected 1"):
-        sparse.from_categories(frame[["state"]], categories=known)
-    with pytest.raises(ValueError, match="one length"):
-        sparse.from_categories([["a"], ["a", "b"]])
+def test_what_is_no_group_says_so():
+    x, y = drawn("logistic")
+    fit = functools.partial(logistic.fit, x, y)
+    table = {
+        "groups: expected l1 too": {"groups": GROUPS},
+        r"groups: expected integers, one for each feature, shape \(12,\)": {
+            "l1": 0.1,
+            "groups": GROUPS[:3],
+        },
+        "groups: 3 at 6 is outside 0..2": {"l1": 0.1, "groups": GROUPS, "num_groups": 3},
+        r"l1: expected a scalar or one penalty per feature, shape \(5,\)": {
+            "l1": np.ones(12),
+            "groups": GROUPS,
+        },
+        "num_groups: without groups": {"l1": 0.1, "num_groups": 3},
+    }
+    for words, given in table.items():
+        with pytest.raises(ValueError, match=words):
+            fit(**given)
+    traced = jax.jit(lambda groups: fit(l1=0.1, groups=groups, num_groups=3)[1].status)
+    assert traced(GROUPS) == Status.INVALID_DATA and traced(np.minimum(GROUPS, 2)) == 0
+    empty, _ = fit(l1=0.1, groups=GROUPS, num_groups=9)
+    public.assert_close(empty, fit(l1=0.1, groups=GROUPS)[0], 1e-12)
 
 
-def test_a_large_table_is_refused_in_one_line(monkeypatch):
-    monkeypatch.setattr(_checks, "DENSE_ENTRIES", {False: 10, True: 0})
-    x = a_table(0, 30, 12, 4)
-    with pytest.raises(TypeError, match=r"takes a dense x, and one of 30 x 12 is large"):
-        jaxlin.lda.fit(x, labels_of(x, 1), num_classes=2)
+# --- what is proved to be 0 ----------------------------------------------------------------------
 
 
-FEW = {"logistic.fit", "svm.fit", "lda.fit"}
+@pytest.mark.parametrize("seed", [0, 1, *map(public.thorough, range(2, 10))])
+def test_what_is_proved_is_0_to_40_digits(seed):
+    x, y = drawn("logistic", n=40, d=6, seed=seed)
+    l1 = 0.05
+    params, _ = logistic.fit(x, y, l1=l1)
+    weights = np.asarray(params.weights)
+    support = np.flatnonzero(weights)
+    known = optimum_to_40_digits(x, y, l1, support, np.sign(weights[support]))
+    there = np.zeros(6)
+    there[support] = known[:-1]
+    chance = 1 / (1 + np.exp(-(x @ there + known[-1])))
+    pull = np.abs(x.T @ (chance - y)) / len(y)
+    apart = np.setdiff1d(np.arange(6), support)
+    assert (pull[apart] < l1 * (1 - 1e-9)).all()  # no other support will do
+    counts = []
+    for times in (1.0, 1.0001, 1.01, 1.1, 2.0):
+        near, _ = logistic.fit(x, y, l1=times * l1)
+        zero = np.asarray(inference.proved_zero(losses.logistic, near, x, y, l1=l1))
+        assert not zero[support].any()
+        counts.append(zero.sum())
+    assert counts[0] == len(apart) and counts == sorted(counts, reverse=True)
 
 
-@pytest.mark.parametrize("name", public.seldom(public.FITS, set(public.FITS) - FEW))
-def test_small_tables_are_fitted_by_all(monkeypatch, name):
-    monkeypatch.undo()
-    fit = public.FITS[name]
-    dense, *rest = fit.draw(0)
-    places = np.broadcast_to(np.arange(dense.shape[1]), dense.shape)
-    table = sparse.Padded(places, dense, dense.shape[1])
-    found, wanted = fit(table, *rest), fit(jnp.asarray(dense), *rest)
-    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
-        np.testing.assert_array_equal(a, b)
+@pytest.mark.parametrize("name", FITS)
+def test_at_an_optimum_all_zeros_are_proved(name):
+    fit, loss = FITS[name]
+    loss = losses.squared if name == "regress" else loss
+    x, y = drawn(name)
+    mask, weight = np.arange(12) != 1, np.arange(200) % 3
+    given = {"sample_weight": weight, "feature_mask": mask}
+    for l1, groups in ((0.05, None), (0.1, GROUPS)):
+        params, _ = fit(x, y, l1=l1, groups=groups, **given)
+        zero = inference.proved_zero(loss, params, x, y, l1=l1, groups=groups, **given)
+        assert (zero == (params.weights == 0)).all() and 0 < zero.sum() < zero.size
+    broken = jax.tree.map(lambda a: a * np.nan, params)
+    assert not inference.proved_zero(loss, broken, x, y, l1=l1).any()
 
 
-# What takes a table of any size.
-NATIVE = ["logistic.fit", "softmax.fit", "least_squares.fit", "least_squares.regress"]
-NATIVE += list(public.COUNTS)
+def test_a_loss_without_a_gap_is_refused():
+    x, y = drawn("logistic")
+    params, _ = logistic.fit(x, y, l1=0.1)
+    with pytest.raises(ValueError, match="loss: expected one of those that fits with l1 minimise"):
+        inference.proved_zero(losses.hinge, params, x, y, l1=0.1)
+    with pytest.raises(TypeError, match="y"):  # as the fit: a share of a class has no margin
+        inference.proved_zero(losses.squared_hinge, params, x, y / 2, l1=0.1)
+    with pytest.raises(ValueError, match="l1: 1 of 1"):
+        inference.proved_zero(losses.logistic, params, x, y, l1=-0.1)
 
 
-@pytest.mark.parametrize("name", NATIVE)
-def test_weights_count_and_lanes_keep_apart(name):
-    """Twice the weight is the row twice, a row without weight is none, and jit changes nothing."""
-    rng = np.random.default_rng(14)
-    x = a_table(15, 40, 30, 4)
-    if name in public.COUNTS:
-        x = sparse.Padded(x.indices, (x.values > 0).astype(float), 30)
-    y, weight = labels_of(x, 16), np.maximum(rng.integers(-1, 3, 40), 0).astype(float)
-    order = np.repeat(np.arange(40), weight.astype(int))
-    options = {"l2": 0.1} if name not in public.COUNTS else {}
-    module, verb = name.split(".")
-    fit = getattr(getattr(jaxlin, module), verb)
-    if "num_classes" in inspect.signature(fit).parameters:
-        options["num_classes"] = 2
-    if name.endswith("categorical"):
-        options |= {"groups": np.arange(30) // 3, "num_groups": 10}
-    fit = functools.partial(fit, **options)
-    y = y.astype(float) if name.endswith("regress") else y
-    repeated = fit(x[order], y[order])
-    agree(fit(x, y, sample_weight=jnp.asarray(weight)), repeated, tol=1e-7)
-    weights = jnp.stack([jnp.asarray(weight), jnp.full(40, jnp.nan), jnp.ones(40)])
-    lanes = jax.jit(jax.vmap(lambda weight: fit(x, y, sample_weight=weight)))(weights)
-    assert lanes[1].status.tolist() == [0, Status.INVALID_DATA, 0]
-    agree(jax.tree.map(lambda a: a[0], lanes), repeated, tol=1e-7)
+# --- least squares on indicators -----------------------------------------------------------------
 
 
-def test_nothing_as_large_as_the_dense_x_is_held():
-    """Of 2,000 x 50,000, 400 MB dense, a program holds less than 40."""
-    x = a_table(0, 2000, 500, 8)
-    x = sparse.Padded(x.indices * 100, x.values.astype(jnp.float32), 50_000)
-    y = jnp.arange(2000) % 2
-
-    def fit(x, l2):
-        return logistic.fit(x, y, l2=l2)
-
-    program = jax.jit(fit).lower(x, jnp.float32(0.1)).compile()
-    assert program.memory_analysis().temp_size_in_bytes < 40e6
-    slope = (
-        jax.jit(
-            jax.grad(
-                lambda x: losses.objective(losses.logistic, fit(x, 0.1)[0], x, y), allow_int=True
-            )
-        )
-        .lower(x)
-        .compile()
-    )
-    assert slope.memory_analysis().temp_size_in_bytes < 80e6
+def test_indicators_are_regressions_of_each_class():
+    x, y = drawn("softmax")
+    params, info = least_squares.fit(x, y, num_classes=4, l1=0.03, l2=0.01)
+    assert info.status == Status.CONVERGED and info.residual < 1e-12
+    for i in range(3):
+        own, _ = least_squares.regress(x, (y == i).astype(float), l1=0.03, l2=0.01)
+        public.assert_close(Hyperplane(*public.lane(params, i)), own, 1e-12)
+    assert not params.weights[3].any() and jnp.isneginf(params.bias[3])
+    three = public.lane(params, slice(0, 3))
+    whole = losses.objective(losses.squared, three, x, y, l1=0.03, l2=0.01)
+    np.testing.assert_allclose(info.objective, whole, rtol=1e-14)
+    params, info = least_squares.fit(x, y, l1=0.1, groups=np.arange(12))
+    there = np.asarray(params.weights) != 0
+    assert (there.all(axis=0) == there.any(axis=0)).all() and 0 < there[0].sum() < 12
+    assert violation_of_groups(losses.squared, params, x, y, 0.1, np.arange(12)) < 1e-14
+    one, info = least_squares.fit(x, 0 * y, num_classes=3, l1=0.1)
+    assert info.status == Status.CLASS_TOO_SMALL and not one.weights.any()
+    assert one.bias.tolist() == [1.0, -np.inf, -np.inf]

@@ -38,10 +38,27 @@ def along(pulls: jax.Array, x: Padded, power: int = 1) -> jax.Array:
     return one(pulls[0])[None] if len(pulls) == 1 else jax.lax.map(one, pulls)
 
 
-def largest(weight: jax.Array, x: Padded) -> jax.Array:
-    """The largest size in each column, `(d,)`, over the rows with weight, or 0."""
-    size = jnp.where((weight > 0)[:, None], jnp.abs(x.values), 0)
-    return jnp.zeros(x.num_features, size.dtype).at[x.indices].max(size, mode=IN_RANGE)
+def largest(weight: jax.Array, x: Padded, sign: int) -> jax.Array:
+    """The largest entry of each column times `sign` in the rows with weight, or -inf: `(d,)`.
+
+    Of those that are not 0, as places that are left over hold zeros of any column.
+    """
+    held = (weight > 0)[:, None] & (x.values != 0)
+    most = jnp.full(x.num_features, -jnp.inf, x.dtype)
+    return most.at[x.indices].max(jnp.where(held, sign * x.values, -jnp.inf), mode=IN_RANGE)
+
+
+def count(weight: jax.Array, x: Padded) -> jax.Array:
+    """How many entries each column has in the rows with weight, int32 `(d,)`."""
+    held = (weight > 0)[:, None] & (x.values != 0)
+    none = jnp.zeros(x.num_features, jnp.int32)
+    return none.at[x.indices].add(held.astype(jnp.int32), mode=IN_RANGE)
+
+
+def away(weight: jax.Array, x: Padded, mean: jax.Array) -> jax.Array:
+    """The weighted squares of each column's entries that are not 0 about its mean, `(d,)`."""
+    apart = jnp.where(x.values != 0, x.values - mean[x.indices], 0)
+    return along(weight[None], Padded(x.indices, apart, x.num_features), 2)[0]
 
 
 def usable(x: Padded, feature_mask: jax.Array | None) -> jax.Array:

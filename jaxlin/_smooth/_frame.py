@@ -187,27 +187,45 @@ def _scale(largest: jax.Array) -> jax.Array:
     return jnp.minimum(1 / _linalg.power_of_two(largest), _checks.safe_range(largest.dtype))
 
 
-def _standing_of_entries(rows: _rows.Rows) -> _Standing:
-    """As `_standing`, of columns that are not centred, whose zeros are not looked at."""
+def _standing_of_entries(rows: _rows.Rows, bias: bool) -> tuple[_Standing, jax.Array]:
+    """As `_standing`, of columns that are not centred, whose zeros are not looked at.
+
+    And which columns hold one value in all rows, and so are the column of ones again, `(d,)`.
+    """
     entries = _rows.pass_entries(rows.x)
 
-    def maxima(block):
-        return (), _entries.largest(block.weight, block.entries)
+    def first(block):
+        x, weight = block.entries, block.weight
+        part = _entries.along(weight[None], Padded(x.indices, jnp.sign(x.values) ** 2, len(centre)))
+        sums = _entries.along(weight[None], x)[0], part[0]
+        counts = _entries.count(weight, x), jnp.sum(weight > 0, dtype=jnp.int32)
+        return (*sums, *counts), tuple(_entries.largest(weight, x, sign) for sign in (1, -1))
 
-    _, reach = _fold.fold(maxima, rows, entries)
-    scale = _scale(reach)
+    centre = jnp.zeros(rows.x.shape[1], rows.weight.dtype)
+    (mean, share, held, count), (high, low) = _fold.fold(first, rows, entries)
+    mean = mean if bias else jnp.zeros_like(mean)
 
-    def moments(block):
-        sums = [_entries.along(block.weight[None], block.entries, power)[0] for power in (1, 2)]
-        return tuple(sums), ()
+    def second(block):
+        return _entries.away(block.weight, block.entries, mean), ()
 
-    (mean, square), _ = _fold.fold(moments, rows, entries)
-    return _Standing(jnp.zeros_like(scale), scale, mean * scale, square * scale**2, reach * scale)
+    around, _ = _fold.fold(second, rows, entries)
+    every = (held == count) & (count > 0)
+    variance = around + jnp.where(every, 0, mean**2 * jnp.maximum(1 - share, 0))
+    largest = jnp.maximum(jnp.maximum(high, low), 0)
+    scale = _scale(largest)
+    square = variance * scale**2 + (mean * scale) ** 2
+    found = _Standing(centre, scale, mean * scale, square, largest * scale)
+    return found, every & (high == -low) & bias
 
 
 @_traced.once("bias")
 def make(rows: _rows.Rows, l2: jax.Array, bias: bool, basis: jax.Array | None = None) -> Problem:
-    found = _standing_of_entries(rows) if is_sparse(rows) else _standing(rows, jnp.asarray(bias))
+    if is_sparse(rows):
+        found, alike = _standing_of_entries(rows, bias)
+        varies = (found.largest > 0) & ~alike
+    else:
+        found = _standing(rows, jnp.asarray(bias))
+        varies = found.largest > 0
     centre, scale, mean, square, largest = found
     eps = jnp.finfo(centre.dtype).eps
     reach = largest / scale + jnp.abs(centre)
@@ -215,7 +233,6 @@ def make(rows: _rows.Rows, l2: jax.Array, bias: bool, basis: jax.Array | None = 
     bounded = jnp.isfinite(mean + square) & (reach <= _checks.safe_range(centre.dtype))
     # Nothing is left of a column of one value, of which the centre is that value. With a penalty
     # its weight is 0, and has a derivative.
-    varies = largest > 0
     in_play = varies | (l2 > 0)
     idle = ~in_play
     if rows.feature_mask is not None:

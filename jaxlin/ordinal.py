@@ -184,7 +184,7 @@ def scores(params: Ordinal, x: Any) -> jax.Array:
       >>> from jaxlin import ordinal
       >>> from jaxlin.types import Ordinal
       >>> params = Ordinal(weights=jnp.array([1.0]), thresholds=jnp.array([0.0, 1e4]))
-      >>> ordinal.scores(params, jnp.array([0.0])).round(3).tolist()
+      >>> [round(s, 3) for s in ordinal.scores(params, jnp.array([0.0])).tolist()]
       [-0.693, -0.693, -10000.0]
     """
     k, x = _number_of_classes(params), _checks.array(x, "x")
@@ -212,7 +212,7 @@ def predict(params: Ordinal, x: Any) -> jax.Array:
       >>> from jaxlin.types import Ordinal
       >>> params = Ordinal(weights=jnp.array([1.0]), thresholds=jnp.array([-1.0, 1.0]))
       >>> ordinal.predict(params, jnp.array([[-2.0], [0.0], [2.0]])).tolist()
-      [0, 0, 2]
+      [0, 1, 2]
     """
     return jnp.argmax(scores(params, x), axis=-1).astype(jnp.int32)
 

@@ -16,7 +16,7 @@ entries has derivatives. Shapes: `n` rows, `d` features, `m` places in a row, `c
 >>> from jaxlin import linear, logistic, sparse
 >>> colours, sizes = ["red", "blue", "red", "green"], ["S", "L", "L", "S"]
 >>> x, categories = sparse.from_categories([colours, sizes])
->>> x.shape, [list(c) for c in categories]
+>>> x.shape, [c.tolist() for c in categories]
 ((4, 5), [['blue', 'green', 'red'], ['L', 'S']])
 >>> params, info = logistic.fit(x, jnp.array([1, 0, 1, 0]), l2=0.1)
 >>> linear.predict(params, x).tolist()

@@ -431,6 +431,12 @@ FAULTS = [
     *of(
         "_smooth/_frame.py",
         (
+            "a column of one value in a table is one like others",
+            "every & (high == -low) & bias",
+            "every & False",
+            "tables::a_column_of_one_value",
+        ),
+        (
             "no slope in a penalty of 0",
             "return with_bias(felt, 0,",
             "return with_bias(jnp.where(l2 == 0, 0, felt), 0,",
@@ -438,8 +444,8 @@ FAULTS = [
         ),
         (
             "a column of roundings is a constant",
-            "varies = largest > 0",
-            "varies = largest > 4 * eps * jnp.abs(centre * scale)",
+            "varies = found.largest > 0",
+            "varies = found.largest > 9e-16 * jnp.abs(found.centre * found.scale)",
             "logistic::a_column_of_roundings_is_no_constant",
         ),
         (
@@ -1169,6 +1175,36 @@ FAULTS = [
             "return jax.tree.map(jnp.atleast_1d, sums)",
             "return sums",
             "rows::many_small_terms_keep_their_digits",
+        ),
+    ),
+    *of(
+        "_data/_entries.py",
+        (
+            "entries count by their signs",
+            "x.values**power * pull[:, None]",
+            "jnp.sign(x.values) * pull[:, None]",
+            "tables::logistic_is_that_of_the_dense_x",
+        ),
+        (
+            "entries of masked columns are felt",
+            "keep = keep & feature_mask[x.indices]",
+            "keep = keep | feature_mask[x.indices]",
+            "tables::a_masked_column_may_hold_anything",
+        ),
+    ),
+    *of(
+        "sparse.py",
+        (
+            "an index out of range is the first",
+            "jnp.where(inside, self.values, jnp.nan)",
+            "self.values",
+            "tables::what_is_no_data_is_told",
+        ),
+        (
+            "a category that is not known is the first",
+            "Padded(indices, inside.astype(self.dtype), sum(self.sizes))",
+            "Padded(indices, (codes > -9).astype(self.dtype), sum(self.sizes))",
+            "tables::categories_and_columns",
         ),
     ),
     *of(

@@ -255,6 +255,14 @@ def test_an_absent_row_may_hold_anything(problem):
     )
 
 
+def test_a_masked_column_may_hold_anything(problem):
+    x, _, y = problem
+    mask = jnp.asarray(np.random.default_rng(21).random(x.shape[1]) < 0.7)
+    values = jnp.where(mask[x.indices], x.values, jnp.nan)
+    spoiled = sparse.Padded(x.indices, values, x.num_features)
+    agree(*(logistic.fit(a, y, l2=0.01, feature_mask=mask) for a in (spoiled, x)))
+
+
 @pytest.mark.parametrize("what", ["value", "index"])
 def test_what_is_no_data_is_told(problem, what):
     x, _, y = problem

@@ -43,7 +43,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlin import _linalg, linear
-from jaxlin._base import _checks, _codes, _invalid, _platform, _traits, _words
+from jaxlin._base import _checks, _codes, _invalid, _mesh, _platform, _traits, _words
 from jaxlin._batch import _lanes
 from jaxlin._data import _fold
 from jaxlin._linalg import _implicit, dot
@@ -345,19 +345,23 @@ def _fit(k, bias, data, l2):
 def _of_table(k, bias, data, l2):
     """Of a table whose zeros are not held, by steps; of k classes, or of numbers where it is None.
 
-    Numbers are brought near 1, which what a residual may be is measured by.
+    Numbers are centred, which the bias undoes, and brought near 1, by which residuals are measured.
     """
     spec = _record.Spec(_LOSS, solver=None, bias=bias, penalised=_risk.penalised(l2, l2.dtype))
     rest = l2, None, None, None, _checks.tolerance(None, l2.dtype), None
     if k is not None:
         return _kinked.run(_kinked.planes, spec, k, data, *rest)
-    size = jax.lax.stop_gradient(jnp.where(jnp.isfinite(data.y), jnp.abs(data.y), 0))
-    if data.sample_weight is not None:
-        size = jnp.where(data.sample_weight > 0, size, 0)
-    unit = _linalg.power_of_two(jnp.max(size))
-    data = data._replace(y=data.y / unit)
+    t, weight = data.y, data.sample_weight
+    live = jax.lax.stop_gradient(jnp.isfinite(t) & (True if weight is None else weight > 0))
+    known = jax.lax.stop_gradient(jnp.where(live, t, 0))
+    sums = jnp.sum(known), jnp.sum(live.astype(t.dtype))
+    (total, count), _ = _mesh.across(sums, (), data.axis)
+    centre = total / jnp.maximum(count, 1) if bias else jnp.zeros_like(count)
+    largest = jnp.max(jnp.where(live, jnp.abs(known - centre), 0))
+    unit = _linalg.power_of_two(_mesh.across((), largest, data.axis)[1])
+    data = data._replace(y=(t - centre) / unit)
     params, info = _kinked.run(_kinked.plane, spec, k, data, *rest)
-    params = jax.tree.map(lambda a: a * unit, params)
+    params = Hyperplane(weights=params.weights * unit, bias=params.bias * unit + centre)
     return params, info._replace(objective=info.objective * unit**2, residual=info.residual * unit)
 
 

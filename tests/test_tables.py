@@ -346,6 +346,12 @@ def test_least_squares_is_that_of_the_dense_x(problem, bias):
     options = {"l2": 0.05, "bias": bias, "sample_weight": weight}
     found, wanted = (least_squares.regress(a, 30 * numbers, **options) for a in (x, dense))
     agree(found, wanted, tol=1e-6)
+    far = (1e4 * bias + numbers).astype(jnp.float32)
+    narrow = sparse.Padded(x.indices, x.values.astype(jnp.float32), x.num_features)
+    agree(
+        *(least_squares.regress(a, far, l2=0.05, bias=bias) for a in (narrow, narrow.to_dense())),
+        tol=2e-3,
+    )
     y = labels_of(x, 3, k=3)
     found, wanted = (least_squares.fit(a, y, **options) for a in (x, dense))
     agree(found, wanted, tol=1e-6)

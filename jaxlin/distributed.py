@@ -133,7 +133,7 @@ def shard(
 @_options.explained
 def _over(fit, mesh, axis, x, y, options):
     _checks.refuse_other_rows(x=x, y=y, sample_weight=options.get("sample_weight"))
-    x, y = _checks.matrix(x), _checks.array(y, "y")
+    x, y = _checks.matrix(x, sparse=True), _checks.array(y, "y")
     options = {name: value for name, value in options.items() if value is not None}
     options = _options.with_classes(fit, options, y, options.get("sample_weight"))
     n, dtype = len(x), _checks.working_dtype(x)

@@ -11,6 +11,7 @@ import scipy.sparse
 
 import jaxlin
 from jaxlin import (
+    distributed,
     features,
     least_squares,
     linear,
@@ -358,6 +359,14 @@ def test_least_squares_is_that_of_the_dense_x(problem, bias):
     # An absent class.
     found, wanted = (least_squares.fit(a, y, num_classes=4, l2=0.05) for a in (x, dense))
     agree(found, wanted, tol=1e-6)
+
+
+def test_rows_over_devices(problem):
+    x, _, y = problem
+    mesh = jax.make_mesh((jax.device_count(),), ("rows",))
+    x, y = x[:-3], y[:-3]
+    for fit, labels in ((logistic.fit, y), (least_squares.regress, 10.0 + y.astype(float))):
+        agree(distributed.data_parallel(fit, mesh)(x, labels, l2=0.01), fit(x, labels, l2=0.01))
 
 
 def test_rows_of_a_table():

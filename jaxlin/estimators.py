@@ -2,8 +2,8 @@
 
 `Classifier(logistic.fit, l2=0.01)` is the fit with everything that scikit-learn expects around it:
 `fit(X, y)`, `predict`, `predict_proba`, `clone`, `set_params(l2=...)`, `Pipeline`, `GridSearchCV`.
-Labels may be strings, X a data frame of numbers. It works on the host, one fit at a time: many fits
-at once are a `jax.vmap` of the functions themselves.
+Labels may be strings, X a data frame of numbers or a scipy matrix. It works on the host, one fit at
+a time: many fits at once are a `jax.vmap` of the functions themselves.
 
 The dtype is that of X: float64 unless X is float32, also where JAX's default is float32.
 It needs scikit-learn, `pip install "jaxlin[sklearn]"`, which no other module does.
@@ -18,7 +18,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxlin import multiclass, resample
+from jaxlin import multiclass, resample, sparse
 from jaxlin._base import _checks, _dispatch, _options, _traits
 from jaxlin.types import FitError, Hyperplane, Linear, Pairwise, raise_if_failed
 
@@ -28,11 +28,14 @@ try:
     from sklearn.utils.class_weight import compute_class_weight
     from sklearn.utils.metaestimators import available_if
     from sklearn.utils.multiclass import check_classification_targets
-    from sklearn.utils.validation import check_is_fitted, validate_data
+    from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
 except ImportError as error:
     raise ImportError(
         'jaxlin.estimators needs scikit-learn of at least 1.6: pip install "jaxlin[sklearn]"'
     ) from error
+
+
+DTYPES = [np.float64, np.float32]
 
 
 def _tells_chances(model: "Classifier") -> bool:
@@ -78,7 +81,9 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = _traits.of(self._fit).counts
+        tags.input_tags.sparse = True
+        counts = _traits.of(self._fit).counts
+        tags.input_tags.positive_only = tags.classifier_tags.poor_score = counts
         return tags
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -112,13 +117,15 @@ class Classifier(ClassifierMixin, BaseEstimator):
           ConvergenceWarning: the status is none of a success; the words say which.
         """
         _checks.refuse_other_rows(X=X, y=y, sample_weight=sample_weight)
-        x, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
+        x, y = validate_data(self, X, y, dtype=DTYPES, accept_sparse="csr")
+        if _traits.of(self._fit).counts:
+            check_non_negative(x, type(self).__name__)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         k, fit = len(self.classes_), self._fit
         weight = None if sample_weight is None else np.asarray(sample_weight, x.dtype)
         if weight is not None and weight.shape != codes.shape:
-            raise ValueError(f"sample_weight: expected shape ({len(x)},), got {weight.shape}")
+            raise ValueError(f"sample_weight: expected shape ({len(y)},), got {weight.shape}")
         present = np.unique(codes if weight is None else codes[weight != 0])
         if len(present) < 2:
             got = [f"one class: {label!r}" for label in self.classes_[present].tolist()]
@@ -132,7 +139,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         with _digits_of(x):
             weighed = self._weighed(codes, weight)
             given = {} if weighed is None else {"sample_weight": weighed}
-            params, info = fit(x, codes, **given, **options)
+            params, info = fit(_table_of(x), codes, **given, **options)
             self.params_, self.info_ = jax.tree.map(np.asarray, (params, info))
         self._say_if_failed()
         self._set_coefficients()
@@ -192,9 +199,9 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
     def _of_params(self, f: Callable, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        x = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        x = validate_data(self, X, reset=False, dtype=DTYPES, accept_sparse="csr")
         with _digits_of(x):
-            return np.asarray(f(self.params_, x))
+            return np.asarray(f(self.params_, _table_of(x)))
 
     def _is_one_vs_rest(self) -> bool:
         return len(self.classes_) > 2 and not _options.takes(self._fit, "num_classes")
@@ -210,6 +217,14 @@ class Classifier(ClassifierMixin, BaseEstimator):
         return _dispatch.log_probabilities(params, x)
 
 
-def _digits_of(x: np.ndarray) -> Any:
+def _table_of(x: Any) -> Any:
+    """x, dense if it is small, and else what stands for a scipy matrix."""
+    if not hasattr(x, "tocsr"):
+        return x
+    small = x.shape[0] * x.shape[1] <= _checks.DENSE_ENTRIES[True]
+    return x.toarray() if small else sparse.from_scipy(x)
+
+
+def _digits_of(x: Any) -> Any:
     """Where JAX computes in the dtype of x."""
     return jax.enable_x64(True) if x.dtype == np.float64 else contextlib.nullcontext()

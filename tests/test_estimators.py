@@ -13,6 +13,7 @@ import sklearn
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.inspection import permutation_importance
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
@@ -39,6 +40,7 @@ from jaxlin import (
     softmax,
     svm,
 )
+from jaxlin._base import _checks
 from jaxlin.estimators import Classifier
 from jaxlin.types import Status
 from tests import public
@@ -58,12 +60,22 @@ WEIGHT = RNG.integers(0, 4, N).astype(float)
 # As scikit-learn grants its own online rules.
 ONLINE = {
     "check_sample_weight_equivalence_on_dense_data": "a weight scales the update",
+    "check_sample_weight_equivalence_on_sparse_data": "a weight scales the update",
     "check_class_weight_classifiers": "a weight scales the update, which more passes make up for",
 }
 # Of 15 rows in three classes with 10 features.
-FEW = {"check_sample_weight_equivalence_on_dense_data": "a class of fewer rows than features"}
+FEW = {
+    "check_sample_weight_equivalence_on_dense_data": "a class of fewer rows than features",
+    "check_sample_weight_equivalence_on_sparse_data": "a class of fewer rows than features",
+}
 # The check compares the logarithm with that of a probability, which in float32 is 1.
 SHORT = {"check_classifiers_train": "a logarithm has digits that float32's probability has not"}
+# Of estimators with class weights and scores, as scikit-learn's of counts are not.
+NEGATIVE = {
+    "check_class_weight_classifiers": "numbers below 0 are no counts",
+    "check_decision_proba_consistency": "numbers below 0 are no counts",
+}
+UNORDERED = {"check_classifiers_train": "groups of points that are in no order"}
 OVERLAP = {"check_classifiers_train": "classes that overlap have no hard margin"}
 CHECKED = {
     "fisher.fit": (Classifier(fisher.fit, threshold=fisher.equal_variance), FEW),
@@ -74,10 +86,10 @@ CHECKED = {
     "least_squares.fit": (Classifier(least_squares.fit, l2=0.1), {}),
     "logistic.fit": (Classifier(logistic.fit, l2=0.1), {}),
     "logistic.fit_firth": (Classifier(logistic.fit_firth), SHORT),
-    "naive_bayes.fit_complement": (Classifier(naive_bayes.fit_complement), {}),
+    "naive_bayes.fit_complement": (Classifier(naive_bayes.fit_complement), NEGATIVE),
     "naive_bayes.fit_gaussian": (Classifier(naive_bayes.fit_gaussian), {}),
-    "naive_bayes.fit_multinomial": (Classifier(naive_bayes.fit_multinomial), {}),
-    "ordinal.fit": (Classifier(ordinal.fit, l2=0.1), {}),
+    "naive_bayes.fit_multinomial": (Classifier(naive_bayes.fit_multinomial), NEGATIVE),
+    "ordinal.fit": (Classifier(ordinal.fit, l2=0.1), UNORDERED),
     "perceptron.fit": (Classifier(perceptron.fit), ONLINE),
     "perceptron.fit_averaged": (Classifier(perceptron.fit_averaged), ONLINE),
     "perceptron.fit_pocket": (Classifier(perceptron.fit_pocket), ONLINE),
@@ -257,6 +269,19 @@ def test_calibration_and_importances():
     assert model.fit(X, MANY).predict_proba(X).shape == (N, 3)
     found = permutation_importance(Classifier(lda.fit).fit(X, MANY), X, MANY, random_state=0)
     assert found.importances_mean[:3].min() > found.importances_mean[3]
+
+
+@pytest.mark.parametrize("entries", [2**22, 0])
+def test_words_in_a_pipeline(monkeypatch, entries):
+    """A vectorizer's scipy matrix, which is made dense if it is small."""
+    monkeypatch.setitem(_checks.DENSE_ENTRIES, True, entries)
+    texts = ["good fine film", "bad dull film", "good great", "dull awful", "fine plot", "bad plot"]
+    model = make_pipeline(TfidfVectorizer(), Classifier(logistic.fit, l2=0.01))
+    model.fit(texts, ["yes", "no", "yes", "no", "yes", "no"])
+    assert model.predict(["a good great film", "an awful dull film"]).tolist() == ["yes", "no"]
+    dense = Classifier(logistic.fit, l2=0.01)
+    dense.fit(model[0].transform(texts).toarray(), ["yes", "no", "yes", "no", "yes", "no"])
+    np.testing.assert_allclose(model[-1].coef_, dense.coef_, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("fit", [logistic.fit, functools.partial(logistic.fit, l2=0.1), lda.fit])

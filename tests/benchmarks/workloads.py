@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.sparse
 from sklearn.datasets import load_digits
 from sklearn.discriminant_analysis import (
     LinearDiscriminantAnalysis,
@@ -806,7 +807,84 @@ def perceptron_batch(dtype, lanes=1_000, n=100, d=10, epochs=10) -> Workload:
     )
 
 
+# --- tables whose zeros are not held -------------------------------------------------------------
+
+
+def _of_table(table, matrix, y, l2, solvers, near=1e-7) -> Workload:
+    """`residual`: what the objective is above the reference's, over that."""
+    labels, n = jnp.asarray(y), len(y)
+    wide = matrix.astype(float)
+
+    def unfold(found):
+        if hasattr(found, "coef_"):
+            return np.append(found.coef_[0], found.intercept_[0]).astype(float)
+        return np.append(np.asarray(found[0].weights, float), float(found[0].bias))
+
+    def objective(a):
+        scores = wide @ a[:-1] + a[-1]
+        return np.mean(np.logaddexp(0, scores) - y * scores) + l2 / 2 * a[:-1] @ a[:-1]
+
+    def fitted(solver, tol, x=wide, **settings):
+        peer = LogisticRegression(
+            C=1 / (l2 * n), solver=solver, tol=tol, max_iter=10_000, **settings
+        )
+        return peer.fit(x, y)
+
+    reference = unfold(fitted("lbfgs", 1e-9))
+    least = objective(reference)
+    peers = {}
+    for name, settings in solvers.items():
+        tols = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
+        runs = tuple(partial(fitted, name.split()[0], tol, matrix, **settings) for tol in tols)
+        peers[f"scikit-learn {name}"] = runs
+    return Workload(
+        ours=lambda: jaxlin.logistic.fit(table, labels, l2=l2),
+        peers=peers,
+        unfold=unfold,
+        reference=reference,
+        objective=objective,
+        residual=lambda a: (objective(a) - least) / least,
+        near=near,
+    )
+
+
+def words(dtype, n=11_000, d=100_000, places=150) -> Workload:
+    """Rows of so many words of Zipf's frequencies, weighed by how rare they are, of norm 1."""
+    rng = np.random.default_rng(0)
+    share = np.cumsum(1 / np.arange(1, d + 1))
+    drawn = np.searchsorted(share / share[-1], rng.random((n, places)))
+    ends = np.arange(0, n * places + 1, places)
+    counts = scipy.sparse.csr_matrix((np.ones(n * places), drawn.ravel(), ends), shape=(n, d))
+    counts.sum_duplicates()
+    counts.data = 1 + np.log(counts.data)
+    rare = np.log((1 + n) / (1 + np.asarray((counts > 0).sum(0)).ravel())) + 1
+    weighed = counts @ scipy.sparse.diags(rare)
+    size = np.sqrt(np.asarray(weighed.multiply(weighed).sum(1)).ravel())
+    matrix = scipy.sparse.csr_matrix(scipy.sparse.diags(1 / size) @ weighed).astype(dtype)
+    scores = 3 * matrix @ (rng.normal(size=d) * (rng.random(d) < 0.1))
+    y = (scores + 0.3 * rng.logistic(size=n) > np.median(scores)).astype(int)
+    solvers = {"liblinear": {}, "liblinear dual": {"dual": True}, "lbfgs": {}, "newton-cg": {}}
+    return _of_table(jaxlin.sparse.from_scipy(matrix), matrix, y, 1 / n, solvers)
+
+
+def categories(dtype, n=1_000_000, c=10, levels=1_000) -> Workload:
+    """Categories of many levels, some much more frequent than others."""
+    rng = np.random.default_rng(0)
+    share = np.cumsum(np.arange(1, levels + 1) ** -0.8)
+    codes = np.searchsorted(share / share[-1], rng.random((n, c))).astype(np.int32)
+    columns = codes + levels * np.arange(c, dtype=np.int32)[None, :]
+    ones, ends = np.ones(n * c, dtype), np.arange(0, n * c + 1, c)
+    shape = n, c * levels
+    matrix = scipy.sparse.csr_matrix((ones, columns.ravel(), ends), shape=shape)
+    scores = matrix @ (rng.normal(size=c * levels) / 2)
+    y = (scores + rng.logistic(size=n) > 0).astype(int)
+    table = jaxlin.sparse.OneHot(jnp.asarray(codes), (levels,) * c)
+    return _of_table(table, matrix, y, 1e-4, {"lbfgs": {}, "newton-cg": {}})
+
+
 ALL: dict[str, Callable[[Any], Workload]] = {
+    "logistic-words-11000x100000": words,
+    "logistic-categories-1000000x10": categories,
     "lda-100000x50-k5": lda,
     "qda-100000x50-k5": qda,
     "least_squares-100000x50-k5": least_squares,

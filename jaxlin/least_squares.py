@@ -77,7 +77,7 @@ def fit(
     """Fit the classes' indicators by least squares.
 
     Args:
-      x: `(n, d)`.
+      x: `(n, d)`, or a table of `sparse`.
       y: `(n,)` class indices.
       num_classes: k, static; eagerly by default 1 + the largest label with weight.
       l2: `()` or `(d,)`, nonnegative; ridge regression.
@@ -177,7 +177,7 @@ def regress(
     """Fit numbers by least squares: the mean of (w . x + b - t)^2 / 2 + l2/2 |w|^2 + l1 |w|_1.
 
     Args:
-      x: `(n, d)`.
+      x: `(n, d)`, or a table of `sparse`.
       t: `(n,)` real targets, such as the numbers of the classes.
       l2: `()` or `(d,)`, nonnegative.
       l1: `()` or `(d,)`, nonnegative: the lasso, and with l2 the elastic net. Some weights are then

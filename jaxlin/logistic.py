@@ -80,7 +80,7 @@ def fit(
     for 0.
 
     Args:
-      x: `(n, d)`, in any units; half precision stays so in memory.
+      x: `(n, d)`, in any units, or a table of `sparse`; half precision stays so in memory.
       y: `(n,)` in {0, 1}, or float probabilities in [0, 1].
       l2: penalty, a scalar or one per feature `(d,)`; 0 is maximum likelihood.
       l1: penalty on sizes, a scalar or one per feature `(d,)`, which makes some weights exactly 0.

@@ -67,7 +67,7 @@ def fit(
     x as it is, and map the others.
 
     Args:
-      x: `(n, d)`, in any units; half precision stays so in memory.
+      x: `(n, d)`, in any units, or a table of `sparse`; half precision stays so in memory.
       y: `(n,)` class indices, or float probabilities `(n, k)` whose rows sum to one.
       num_classes: k, static; eagerly by default 1 + the largest label with weight.
       l2: penalty, a scalar or one per feature `(d,)`; 0 is maximum likelihood.

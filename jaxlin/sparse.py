@@ -64,10 +64,10 @@ class Sparse:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class Padded(Sparse):
-    """Rows of at most m entries that are not 0; in places that are left over, values are 0.
+    """Rows of at most m entries that are not 0; places that are left over hold 0, at any index.
 
-    An index stands once in a row. One outside 0..num_features-1 is no data: the status is
-    INVALID_DATA.
+    An index stands once in a row. One outside 0..num_features-1, of a value that is not 0, is no
+    data: the status is INVALID_DATA.
 
     indices: `(n, m)` integers
     values: `(n, m)` floats
@@ -87,10 +87,12 @@ class Padded(Sparse):
         return self.values.dtype
 
     def padded(self) -> "Padded":
-        """The same with indices that are in range; what is elsewhere has the value NaN."""
-        inside = (self.indices >= 0) & (self.indices < self.num_features)
-        indices = jnp.where(inside, self.indices, 0).astype(jnp.int32)
-        return Padded(indices, jnp.where(inside, self.values, jnp.nan), self.num_features)
+        """The same with indices that are in range; a row that has another is NaN throughout."""
+        given = _wide(self.indices)
+        inside = (given >= 0) & (given < self.num_features)
+        indices = jnp.where(inside, given, 0).astype(jnp.int32)
+        fine = jnp.all(inside | (self.values == 0), axis=-1, keepdims=True)
+        return Padded(indices, jnp.where(fine, self.values, jnp.nan), self.num_features)
 
     def to_dense(self) -> jax.Array:
         """`(n, d)`, of which the zeros are held too."""
@@ -122,9 +124,9 @@ class OneHot(Sparse):
     def padded(self) -> Padded:
         """The same as a Padded, of c places in a row."""
         starts = np.cumsum([0, *self.sizes[:-1]]).astype(np.int32)
-        codes = self.codes.astype(jnp.int32)
-        inside = (codes >= 0) & (codes < np.asarray(self.sizes, np.int32)[None, :])
-        indices = jnp.where(inside, codes + starts[None, :], 0)
+        codes = _wide(self.codes)
+        inside = (codes >= 0) & (codes < np.asarray(self.sizes, codes.dtype)[None, :])
+        indices = jnp.where(inside, codes, 0).astype(jnp.int32) + starts[None, :]
         return Padded(indices, inside.astype(self.dtype), sum(self.sizes))
 
     def to_dense(self) -> jax.Array:
@@ -255,6 +257,11 @@ def _values_of(column: np.ndarray) -> np.ndarray:
 def _codes_of(column: np.ndarray, values: Any) -> list[int]:
     place = {value: i for i, value in enumerate(np.asarray(values).tolist())}
     return [place.get(value, -1) for value in column.tolist()]
+
+
+def _wide(places: jax.Array) -> jax.Array:
+    """Integers in which any number of columns fits; a narrower cast could wrap."""
+    return places if places.dtype.itemsize >= 4 else places.astype(jnp.int32)
 
 
 def _whole(x: jax.Array) -> Padded:

@@ -1196,7 +1196,7 @@ FAULTS = [
         "sparse.py",
         (
             "an index out of range is the first",
-            "jnp.where(inside, self.values, jnp.nan)",
+            "jnp.where(fine, self.values, jnp.nan)",
             "self.values",
             "tables::what_is_no_data_is_told",
         ),

@@ -256,6 +256,27 @@ def test_an_absent_row_may_hold_anything(problem):
     )
 
 
+def test_places_left_over_have_any_index_and_integers_may_be_narrow():
+    values = np.array([[1.0, 0], [2, 3], [4, 5], [6, 7]])
+    x = sparse.Padded(np.uint8([[3, 255], [1, 0], [4, 2], [0, 1]]), values, 300)
+    assert x.to_dense().shape == (4, 300)
+    y = jnp.array([0, 1, 0, 1])
+    ends = sparse.Padded(np.array([[3, -1], [1, 0], [4, 2], [0, 1]]), values, 300)
+    agree(*(logistic.fit(a, y, l2=0.1) for a in (x, ends)))
+    codes = np.uint8([[3], [1], [255], [0]])
+    assert sparse.OneHot(codes, (300,)).to_dense().sum() == 4
+    large = sparse.OneHot(np.array([[2**32], [2], [0], [1]]), (3,))
+    assert large.to_dense().sum() == 3
+
+
+def test_an_index_out_of_range_is_not_masked(problem):
+    x, _, y = problem
+    wrong = sparse.Padded(x.indices.at[4, 2].set(10**6), x.values.at[4, 2].set(1.0), x.num_features)
+    mask = jnp.arange(x.num_features) > 0
+    _, info = jax.jit(lambda x: logistic.fit(x, y, l2=0.1, feature_mask=mask))(wrong)
+    assert info.status == Status.INVALID_DATA
+
+
 def test_a_masked_column_may_hold_anything(problem):
     x, _, y = problem
     mask = jnp.asarray(np.random.default_rng(21).random(x.shape[1]) < 0.7)
@@ -271,7 +292,8 @@ def test_what_is_no_data_is_told(problem, what):
         x = sparse.Padded(x.indices, x.values.at[3, 1].set(jnp.inf), x.num_features)
         said = r"x\.values: 1 of .* the first at \(3, 1\)"
     else:
-        x = sparse.Padded(x.indices.at[4, 2].set(x.num_features), x.values, x.num_features)
+        indices, values = x.indices.at[4, 2].set(x.num_features), x.values.at[4, 2].set(1.0)
+        x = sparse.Padded(indices, values, x.num_features)
         said = r"x\.indices: 1 of .* outside 0\.\..* the first at \(4, 2\)"
     with pytest.raises(ValueError, match=said):
         logistic.fit(x, y, l2=0.01)

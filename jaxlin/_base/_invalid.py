@@ -82,7 +82,8 @@ def _row_problems(
     ]
     if isinstance(data.x, Padded):
         places, d = np.asarray(data.x.indices), data.x.num_features
-        outside = ((places < 0) | (places >= d)) & present[:, None]
+        held = np.asarray(data.x.values) != 0
+        outside = ((places < 0) | (places >= d)) & held & present[:, None]
         problems.append(offences("x.indices", places, outside, f"outside 0..{d - 1}"))
     if of_x is not None:
         low, high = of_x
